@@ -1,0 +1,26 @@
+"""The real clock."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+
+class SystemClock:
+    """`ports.Clock` on clock_gettime(2)."""
+
+    def mono_ns(self) -> int:
+        """CLOCK_MONOTONIC in ns."""
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+    def wall(self) -> float:
+        """Seconds since the epoch, UTC."""
+        return time.time()
+
+
+def boot_id(root: Path = Path("/")) -> str:
+    """Give the kernel's random id of this boot (Documentation/admin-guide/sysctl/kernel.rst: random/boot_id), dashes left out."""
+    try:
+        return (root / "proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
+    except OSError:
+        return "unknown"

@@ -1,0 +1,189 @@
+"""Loading CO-RE objects through libbpf.so.1 by ctypes: open, choose programs by BTF, load, attach, pin.
+
+Only the loader process imports this (libbpf parses some 5 MB of kernel BTF: about 20 MB for the moment). The functions used
+are of libbpf's stable 1.0 ABI. A NULL result means failure with errno set (libbpf 1.0, LIBBPF_STRICT_ALL).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.errors import LoadFailed, NotPermitted, ProbeError, Unsupported
+from agent.ports import Hook
+
+_KIND_PTR, _KIND_TYPEDEF, _KIND_FUNC_PROTO = 2, 8, 13
+_QUALIFIERS = {9, 10, 11}  # volatile, const, restrict
+_VERIFIER_TAIL = 400
+_SUFFIX = {"tp_btf": "btf", "raw_tp": "raw"}
+_LOCATIONS = ("libbpf.so.1",)
+
+_PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class _Lib:
+    """The library, with the result types that ctypes cannot guess."""
+
+    _pointers = (
+        "bpf_object__open_file bpf_object__next_program bpf_object__next_map bpf_program__attach "
+        "btf__load_vmlinux_btf btf__parse btf__type_by_id"
+    )
+    _texts = "bpf_program__name bpf_map__name btf__name_by_offset"
+
+    def __init__(self) -> None:
+        try:
+            self.c = ctypes.CDLL(_LOCATIONS[0], use_errno=True)
+        except OSError as error:
+            raise Unsupported("libbpf.so.1 is not installed", "apt install libbpf1") from error
+        for name in self._pointers.split():
+            getattr(self.c, name).restype = ctypes.c_void_p
+        for name in self._texts.split():
+            getattr(self.c, name).restype = ctypes.c_char_p
+        self.log: list[str] = []
+        self._callback = _PRINT(self._print)
+        self.c.libbpf_set_print(self._callback)
+        self._vsnprintf = ctypes.CDLL(None).vsnprintf
+
+    def _print(self, _level: int, text: bytes, arguments: int) -> int:
+        line = ctypes.create_string_buffer(64 * 1024)
+        self._vsnprintf(line, len(line), text, ctypes.c_void_p(arguments))
+        self.log.append(line.value.decode(errors="replace"))
+        return 0
+
+
+class Btf:
+    """The running kernel's BTF, for the signatures of its tracepoints."""
+
+    def __init__(self, lib: _Lib) -> None:
+        """Load /sys/kernel/btf/vmlinux. Raises Unsupported if the kernel has none."""
+        self._c: Any = lib.c
+        self._btf = ctypes.c_void_p(self._c.btf__load_vmlinux_btf())
+        if not self._btf:
+            raise Unsupported("the kernel has no BTF", "a kernel with CONFIG_DEBUG_INFO_BTF=y")
+
+    def signature(self, tracepoint: str) -> str | None:
+        """Give the parameter list of `btf_trace_<tracepoint>`, the leading `void *` left out; None if it does not exist."""
+        index = self._c.btf__find_by_name_kind(self._btf, f"btf_trace_{tracepoint}".encode(), _KIND_TYPEDEF)
+        while index > 0:
+            _name, kind, vlen, target, address = self._type(index)
+            if kind == _KIND_FUNC_PROTO:
+                # struct btf_param { __u32 name_off; __u32 type; } after the 12-byte struct btf_type
+                words = (ctypes.c_uint32 * (2 * vlen)).from_address(address + 12)
+                return ", ".join(self._text(words[2 * i + 1]) for i in range(1, vlen))
+            index = target
+        return None
+
+    def _type(self, index: int) -> tuple[str, int, int, int, int]:
+        address = int(self._c.btf__type_by_id(self._btf, index) or 0)
+        name_off, info, target = (ctypes.c_uint32 * 3).from_address(address)
+        name = self._c.btf__name_by_offset(self._btf, name_off) or b""
+        return name.decode(), info >> 24 & 0x1F, info & 0xFFFF, target, address
+
+    def _text(self, index: int) -> str:
+        if index == 0:
+            return "void"
+        name, kind, _vlen, target, _address = self._type(index)
+        if kind in _QUALIFIERS:
+            return self._text(target)
+        if kind == _KIND_PTR:
+            return self._text(target) + " *"
+        return name or "?"
+
+
+@dataclass(slots=True)
+class Loaded:
+    """An attached object: fds by map name and by program name, and what could not be attached."""
+
+    maps: dict[str, int]
+    programs: dict[str, int]
+    links: dict[str, int]
+    attach: str  # "tp_btf" or "raw_tp"
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+class Loader:
+    """Loads objects one after the other, sharing one parse of the kernel's BTF."""
+
+    def __init__(self) -> None:
+        """Open libbpf and the kernel's BTF. Raises Unsupported."""
+        self._lib = _Lib()
+        self._c: Any = self._lib.c
+        self.btf = Btf(self._lib)
+
+    def load(self, path: Path, hooks: Sequence[Hook], *, attach: str = "tp_btf") -> Loaded:
+        """Load `path` and attach its hooks; raises a ProbeError that says which step failed and what to do.
+
+        The object stays open (and attached) until this process ends or its links are pinned.
+        """
+        self._lib.log.clear()
+        chosen, left_out = self._choose(hooks, attach)
+        handle = self._c.bpf_object__open_file(str(path).encode(), None)
+        if not handle:
+            raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "reinstall gatewarden")
+        handle = ctypes.c_void_p(handle)
+        programs = self._programs(handle)
+        for name, program in programs.items():
+            self._c.bpf_program__set_autoload(program, name in chosen)
+        result = self._c.bpf_object__load(handle)
+        if result < 0:
+            raise self._load_error(path.name, -result)
+        # Maps of sections (.rodata) have a dot in their name and are nobody's business outside the object.
+        maps = {name: int(self._c.bpf_map__fd(item)) for name, item in self._maps(handle).items() if "." not in name}
+        loaded = Loaded(maps, {}, {}, attach, left_out)
+        for name in chosen:
+            link = ctypes.c_void_p(self._c.bpf_program__attach(programs[name]))
+            if not link:
+                raise self._attach_error(name, ctypes.get_errno())
+            loaded.programs[name] = int(self._c.bpf_program__fd(programs[name]))
+            loaded.links[name] = int(self._c.bpf_link__fd(link))
+        return loaded
+
+    def _choose(self, hooks: Sequence[Hook], attach: str) -> tuple[list[str], dict[str, str]]:
+        chosen: list[str] = []
+        left_out: dict[str, str] = {}
+        for hook in hooks:
+            found = self.btf.signature(hook.tracepoint)
+            if found in hook.signatures:
+                chosen.append(f"{hook.tracepoint}_{_SUFFIX[attach]}")
+                continue
+            reason = (
+                f"tracepoint {hook.tracepoint} is missing in this kernel"
+                if found is None
+                else f"tracepoint {hook.tracepoint} has an unknown signature ({found})"
+            )
+            if hook.required:
+                raise Unsupported(reason, "report this kernel, or leave the probe out of [probes] enabled")
+            left_out[hook.tracepoint] = reason
+        return chosen, left_out
+
+    def _programs(self, handle: ctypes.c_void_p) -> dict[str, ctypes.c_void_p]:
+        return self._walk(handle, self._c.bpf_object__next_program, self._c.bpf_program__name)
+
+    def _maps(self, handle: ctypes.c_void_p) -> dict[str, ctypes.c_void_p]:
+        return self._walk(handle, self._c.bpf_object__next_map, self._c.bpf_map__name)
+
+    def _walk(self, handle: ctypes.c_void_p, step: Any, name: Any) -> dict[str, ctypes.c_void_p]:  # ctypes functions
+        found: dict[str, ctypes.c_void_p] = {}
+        item = step(handle, None)
+        while item:
+            found[name(ctypes.c_void_p(item)).decode()] = ctypes.c_void_p(item)
+            item = step(handle, ctypes.c_void_p(item))
+        return found
+
+    def _load_error(self, name: str, code: int) -> ProbeError:
+        if code in {errno.EPERM, errno.EACCES} and "processed" not in "".join(self._lib.log):
+            return NotPermitted(
+                f"the kernel refuses bpf(2): {os.strerror(code)}",
+                "run as root or with CAP_BPF and CAP_PERFMON, kernel not locked down to confidentiality",
+            )
+        tail = " ".join("".join(self._lib.log).split())[-_VERIFIER_TAIL:]
+        return LoadFailed(f"{name}: {os.strerror(code)}: {tail}", "report this kernel")
+
+    def _attach_error(self, program: str, code: int) -> ProbeError:
+        kind = NotPermitted if code in {errno.EPERM, errno.EACCES} else LoadFailed
+        return kind(f"{program} cannot be attached: {os.strerror(code)}", "run as root or with CAP_BPF and CAP_PERFMON")

@@ -1,0 +1,170 @@
+"""Protocols of the outside world, and of the open sets. Real adapters live in `agent/linux/`, doubles in `tests/doubles.py`.
+
+A stage receives the ports that it needs as arguments; nothing that thinks imports an adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.model import Data, Decision, Event, Finding, Outcome, Sighting
+
+
+class Clock(Protocol):
+    """The time. Deadlines use `mono_ns` alone (a wall clock steps)."""
+
+    def mono_ns(self) -> int:
+        """CLOCK_MONOTONIC in ns, the clock of `bpf_ktime_get_ns`."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since the epoch, UTC."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One tracepoint that a probe uses.
+
+    Its two programs in the object are `<tracepoint>_btf` (tp_btf) and `<tracepoint>_raw` (raw_tp).
+    `signatures` are the parameter lists that the program was written for, as the kernel's BTF tells them (the leading
+    `void *` left out): `("bool, task_struct *, task_struct *",)`. Any other list is refused by name.
+    A probe still runs, and says so, without a hook that is not `required`.
+    """
+
+    tracepoint: str
+    signatures: tuple[str, ...]
+    required: bool = True
+
+
+class Maps(Protocol):
+    """Read access to the maps of one probe, by their names in the object."""
+
+    def items(self, name: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield `(key, value)` of a hash map; entries that vanish meanwhile are left out."""
+        ...
+
+    def percpu(self, name: str, index: int) -> Sequence[bytes]:
+        """Give the value of one entry of a per-CPU array, one for each possible CPU."""
+        ...
+
+    def array(self, name: str) -> memoryview:
+        """Give a plain (mmapable) array as one block of bytes, read in place."""
+        ...
+
+    def replace(self, name: str, items: Mapping[bytes, bytes]) -> None:
+        """Make a small steering map (a watch set) hold exactly `items`."""
+        ...
+
+
+class Probe(Protocol):
+    """A module in `agent/probes/`: what it looks at, and how its bytes read. It opens and calls nothing itself.
+
+    Modules satisfy this protocol as they are (functions and constants at module level).
+    """
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - a module constant
+        """File stem = config key = metric prefix = BPF object."""
+        ...
+
+    @property
+    def HOOKS(self) -> tuple[Hook, ...]:  # noqa: N802
+        """Its tracepoints, in the order of the `stats` map's keys."""
+        ...
+
+    @property
+    def Options(self) -> type:  # noqa: N802
+        """Frozen dataclass of its `[probes.<name>]` section, every field with a default."""
+        ...
+
+    def steer(self, options: object, maps: Maps) -> bytes:
+        """Give the `ctl` struct (first member `enabled` = 1) for `options`, after filling watch sets in `maps`."""
+        ...
+
+    def sighting(self, record: memoryview) -> Sighting:
+        """Read one ring buffer record. Raises ValueError on a record that is too short or of an unknown kind."""
+        ...
+
+    def snapshot(self, maps: Maps) -> Data:
+        """Read the cumulative aggregates as plain JSON; histograms as `Histogram.plain`."""
+        ...
+
+    def report(self, before: Data | None, after: Data) -> Data:
+        """Give what happened between two snapshots (since the load if there is no `before`), for people and machines."""
+        ...
+
+
+class Detector(Protocol):
+    """Concludes. Pure: it holds its own state, is handed the time, and calls nothing."""
+
+    @property
+    def name(self) -> str:
+        """File stem = config key."""
+        ...
+
+    def see(self, event: Event) -> Iterable[Finding]:
+        """Take one event in; give the findings that it changes."""
+        ...
+
+    def tick(self, now_ns: int) -> Iterable[Finding]:
+        """Let time pass (about every 10 s): findings end when their cause has been quiet for long enough."""
+        ...
+
+
+class Policy(Protocol):
+    """Decides. Pure."""
+
+    def decide(self, finding: Finding) -> Iterable[Decision]:
+        """Give the actions that `finding` calls for now, within cool-downs and budgets."""
+        ...
+
+
+class Action(Protocol):
+    """Does one thing to the machine. Never raises: a failure is an Outcome too."""
+
+    def __call__(self, decision: Decision) -> Outcome:
+        """Run it, bounded in time."""
+        ...
+
+
+class Store(Protocol):
+    """The durable side of telemetry (`agent/telemetry/spool.py`)."""
+
+    def next_seq(self) -> int:
+        """Give the next event number of this boot."""
+        ...
+
+    def append(self, records: Sequence[Data], cursors: Mapping[str, int], done: Callable[[], None]) -> None:
+        """Commit `records` and ring positions together within 20 ms; `done` runs on the main loop after the commit."""
+        ...
+
+    def metric(self, payload: Data) -> None:
+        """Hand over one metrics sample; a lost one is no harm."""
+        ...
+
+
+class Loop(Protocol):
+    """The one epoll of a process."""
+
+    def on_readable(self, fd: int, callback: Callable[[], None], name: str) -> None:
+        """Call `callback` whenever `fd` is readable, until `forget(fd)`."""
+        ...
+
+    def on_writable(self, fd: int, callback: Callable[[], None] | None) -> None:
+        """Also call `callback` whenever the known `fd` takes bytes; None ends that."""
+        ...
+
+    def forget(self, fd: int) -> None:
+        """Stop watching `fd` (it is not closed)."""
+        ...
+
+    def every(self, seconds: float, callback: Callable[[], None], name: str) -> None:
+        """Call `callback` each `seconds` by a timerfd; missed periods are not made up for."""
+        ...
+
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
+        """From any thread: run `callback` on the loop's own."""
+        ...

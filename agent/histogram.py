@@ -79,7 +79,7 @@ class Histogram:
         """Give it as JSON: `{"max": ns, "buckets": {"index": count}}`, empty buckets left out."""
         return {"max": self.max_ns, "buckets": {str(i): n for i, n in enumerate(self.counts) if n}}
 
-    def summary_us(self) -> dict[str, float]:
+    def summary_us(self) -> Data:
         """Give `{"p50", "p99", "max"}` in microseconds, rounded to 0.1."""
         return {
             "p50": round(self.quantile_ns(0.50) / NS_PER_US, 1),

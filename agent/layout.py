@@ -3,7 +3,8 @@
     EVENT = Layout("gw_timer_event", "t_ns:Q function:Q late_ns:Q cpu:I kind:I name:40s stack:12Q")
 
 A field is `name:code` or `name:<count>code`, codes as in `struct` (`Q q I i H B`), `<n>s` a NUL-padded string, `<n>r` raw
-bytes, `<n>x` padding (`_:4x`). Fields lie as written, without implied padding: the C struct must be naturally aligned without holes, or the test fails.
+bytes, `<n>x` padding (`_:4x`). Fields lie as written, without implied padding: the C struct must be naturally aligned without
+holes, or the test fails.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     probe -> Event -> detector -> Finding -> policy -> Decision -> action -> Outcome
 
-Each is frozen and slotted; what it carries in `data` is plain JSON, with the keys that `agent/kinds/` lists for its kind. Times: `t_mono_ns` is CLOCK_MONOTONIC in nanoseconds (it orders), `t_wall` is seconds
-since the epoch in UTC (it informs, and can step).
+Each is frozen and slotted; what it carries in `data` is plain JSON, with the keys that `agent/kinds/` lists for its kind.
+Times: `t_mono_ns` is CLOCK_MONOTONIC in nanoseconds (it orders), `t_wall` is seconds since the epoch in UTC (it informs, and
+can step).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ enum { KIND_TIMER, KIND_HRTIMER, KIND_HRTIMER_SOFT, KINDS };
 enum { WHAT_LATE, WHAT_OVERLONG, WHAT_STORM };
 
 #define TIMER_DEFERRABLE 0x00080000 /* include/linux/timer.h, unchanged since 4.8 */
-#define CALLBACKS 256		    /* an idle Debian shows about 60; the least recently used one makes room */
+#define CALLBACKS 512		    /* an idle Debian shows about 60; an LRU map hoards up to 128 free entries per CPU */
 #define OBJECTS 4096		    /* direct-mapped: a collision costs one deviation sample, nothing else */
 #define JIFFY_SPAN 100		    /* jiffies over which the length of one is measured (CONFIG_HZ may be unreadable) */
 
@@ -44,6 +44,15 @@ struct timers_callback {
 	__u32 idle_late[GW_BUCKETS];
 	__u32 run[GW_BUCKETS];
 	__u32 deviation[GW_BUCKETS];
+};
+
+/* Everything, so that what an eviction forgot can still be shown as "other": these minus the callbacks that are left. */
+struct timers_total {
+	__u64 expiries;
+	__u64 late_max;
+	__u64 run_max;
+	__u32 late[GW_BUCKETS];
+	__u32 run[GW_BUCKETS];
 };
 
 struct timers_event {
@@ -81,6 +90,7 @@ struct jiffy {
 
 GW_PROBE(timers_ctl, HOOKS);
 GW_MAP_HASH(callbacks, BPF_MAP_TYPE_LRU_HASH, __u64, struct timers_callback, CALLBACKS);
+GW_MAP_PERCPU(total, struct timers_total, 1);
 GW_MAP_PERCPU(running, struct running, KINDS);
 GW_MAP_ARRAY(objects, struct object, OBJECTS, 0);
 GW_MAP_PERCPU(jiffy, struct jiffy, 1);
@@ -152,9 +162,15 @@ static __always_inline void deviation_of(struct timers_callback *entry, __u64 ti
 static __always_inline void expired(struct timers_callback *entry, struct gw_stats *own, void *timer, __u64 function, __u32 kind,
 				    __u64 late, bool idle, __u64 now)
 {
+	__u32 cpu = bpf_get_smp_processor_id(), zero = 0;
 	struct running *slot = bpf_map_lookup_elem(&running, &kind);
-	__u32 cpu = bpf_get_smp_processor_id();
+	struct timers_total *all = bpf_map_lookup_elem(&total, &zero);
 
+	if (all) {
+		all->expiries++;
+		gw_count(all->late, late);
+		gw_max(&all->late_max, late);
+	}
 	__sync_fetch_and_add(&entry->expiries, 1);
 	entry->cpus |= 1ULL << (cpu < 63 ? cpu : 63);
 	gw_count(idle ? entry->idle_late : entry->late, late);
@@ -175,6 +191,8 @@ static __always_inline bool finished(void *ctx, gw_ctl_t *cfg, struct gw_stats *
 {
 	struct running *slot = bpf_map_lookup_elem(&running, &kind);
 	struct timers_callback *entry;
+	struct timers_total *all;
+	__u32 zero = 0;
 	__u64 now, run;
 
 	if (!slot || slot->timer != timer)
@@ -182,6 +200,11 @@ static __always_inline bool finished(void *ctx, gw_ctl_t *cfg, struct gw_stats *
 	slot->timer = 0;
 	now = bpf_ktime_get_ns();
 	run = now - slot->start_ns;
+	all = bpf_map_lookup_elem(&total, &zero);
+	if (all) {
+		gw_count(all->run, run);
+		gw_max(&all->run_max, run);
+	}
 	entry = bpf_map_lookup_elem(&callbacks, &slot->function);
 	if (!entry)
 		return true;

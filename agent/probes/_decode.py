@@ -1,0 +1,60 @@
+"""Reading what `bpf/common.bpf.h` writes: stacks and per-entry histograms."""
+
+from __future__ import annotations
+
+from agent import histogram
+from agent.histogram import Histogram
+from agent.layout import Value, text
+from agent.model import Json
+
+FRAMES = 12
+SYMBOL = 40
+# struct gw_stack at the end of an event record, flattened.
+STACK = f"address:{FRAMES}Q frame:{FRAMES * SYMBOL}r"
+
+# Our own program, and the kernel's ways to it: nothing that an operator wants to read.
+_OURS = ("bpf_prog_", "__bpf_trace_", "bpf_trace_run", "__traceiter_", "bpf_get_stack")
+
+
+def number(value: Value) -> int:
+    """Narrow a Layout field that is known to be a number."""
+    return value if isinstance(value, int) else 0
+
+
+def stack(record: dict[str, Value]) -> list[Json]:
+    """Give the kernel stack of a violation, innermost first: names where the kernel resolved them, else addresses."""
+    addresses, frames = record["address"], record["frame"]
+    if not isinstance(addresses, tuple) or not isinstance(frames, bytes):
+        return []
+    names = [text(frames[at : at + SYMBOL]) for at in range(0, len(frames), SYMBOL)]
+    lines = [name or hex(address) for address, name in zip(addresses, names, strict=True) if address]
+    return [line for line in lines if not line.startswith(_OURS)]
+
+
+def buckets(record: dict[str, Value], name: str, peak: str) -> Histogram:
+    """Give the histogram in field `name`, its exact maximum being field `peak`."""
+    counts = record[name]
+    return histogram.of(counts if isinstance(counts, tuple) else (), number(record[peak]))
+
+
+def count(value: Json) -> int:
+    """Narrow a JSON value that is known to be a whole number."""
+    return value if isinstance(value, int) else 0
+
+
+def rows(snapshot: Data, table: str) -> dict[str, Data]:
+    """Give the objects in `snapshot[table]` by name (in `snapshot` itself for an empty `table`)."""
+    found = snapshot.get(table) if table else snapshot
+    return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}
+
+
+def grown(row: Data, old: Data, field: str) -> int:
+    """Give what a counter gained; one that fell was evicted and begun anew meanwhile, and counts from zero."""
+    new, was = count(row.get(field)), count(old.get(field))
+    return new - was if new >= was else new
+
+
+def spread(row: Data, old: Data, field: str) -> Histogram:
+    """Give the histogram of an interval."""
+    new = histogram.from_plain(row.get(field))
+    return new.minus(histogram.from_plain(old[field])) if field in old else new

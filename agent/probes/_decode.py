@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent import histogram
 from agent.histogram import Histogram
 from agent.layout import Value, text
-from agent.model import Json
+from agent.model import Data, Json
 
 FRAMES = 12
 SYMBOL = 40

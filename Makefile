@@ -1,0 +1,41 @@
+# Two commands set everything up: `make run` and `make test`. Both install what is missing first, and are quick the second time.
+SHELL  := /bin/bash
+PYTHON := /usr/bin/python3
+VENV   := .venv/bin
+export PATH := $(PATH):/usr/sbin:/sbin
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/p' Makefile
+
+run: build ## the agent on this machine, with a broker of its own on 127.0.0.1:18830; Ctrl-C ends both
+	@deploy/lab/run
+
+test: build ## everything that CI checks: linters, types, formats, and all tests that this machine can run
+	@$(VENV)/python -m pytest
+
+bench: build ## the budgets of the design, as measured / must / aim
+	@$(VENV)/python -m tests.bench
+
+format: build ## put the sources into the form that `make test` wants
+	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h
+
+wheel: build ## dist/gatewarden-*.whl, with the compiled eBPF objects in it
+	@$(VENV)/pip wheel -q --no-deps --wheel-dir dist .
+
+clean: ## remove what was built (not .venv)
+	@rm -rf build dist .lab agent/bpf
+
+build: .venv/installed
+	@$(MAKE) -s -C bpf
+
+# Debian packages and system users. Asks dpkg each time (30 ms) rather than trust a stamp that another machine may have left.
+system:
+	@deploy/lab/install
+
+.venv/installed: pyproject.toml | system
+	@echo "installing Python packages into .venv"
+	@$(PYTHON) -m venv .venv
+	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.PHONY: help run test bench format wheel clean build system

@@ -76,6 +76,11 @@ class Probe(Protocol):
         ...
 
     @property
+    def STEERED(self) -> tuple[str, ...]:  # noqa: N802
+        """Names of the maps, besides `ctl`, that `steer` fills: agentd may write these, and no others."""
+        ...
+
+    @property
     def Options(self) -> type:  # noqa: N802
         """Frozen dataclass of its `[probes.<name>]` section, every field with a default."""
         ...

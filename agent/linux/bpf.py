@@ -45,7 +45,8 @@ class MapInfo(NamedTuple):
     flags: int
 
 
-def _bpf(command: int, attr: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
+def bpf_command(command: int, attr: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
+    """Call bpf(2) with the bytes of a union bpf_attr. Raises BpfError that begins with `what`."""
     number = _SYS_BPF.get(platform.machine())
     if number is None:
         raise BpfError(f"{what}: the bpf(2) number of {platform.machine()} is not known", errno.ENOSYS)
@@ -61,13 +62,13 @@ def obj_get(path: Path, *, read_only: bool) -> int:
     """Open a pinned object. Raises BpfError (ENOENT: not pinned; EACCES: the file mode refuses)."""
     name = ctypes.create_string_buffer(str(path).encode())
     attr = struct.pack("=QII", ctypes.addressof(name), 0, _RDONLY if read_only else 0)
-    return _bpf(_OBJ_GET, attr, str(path))
+    return bpf_command(_OBJ_GET, attr, str(path))
 
 
 def map_info(fd: int) -> MapInfo:
     """Ask the kernel what map `fd` is."""
     info = ctypes.create_string_buffer(_MAP_INFO.size)
-    _bpf(_INFO, struct.pack("=IIQ", fd, len(info), ctypes.addressof(info)), "map info")
+    bpf_command(_INFO, struct.pack("=IIQ", fd, len(info), ctypes.addressof(info)), "map info")
     values = _MAP_INFO.unpack(info.raw)
     return MapInfo(*values[:6])
 
@@ -108,7 +109,7 @@ class Map:
 
     def _element(self, command: int, value: int, flags: int = 0) -> None:
         struct.pack_into("=IIQQQ", self._attr, 0, self.fd, 0, ctypes.addressof(self._key), value, flags)
-        _bpf(command, self._attr, "map element")
+        bpf_command(command, self._attr, "map element")
 
     def lookup(self, key: bytes) -> bytes | None:
         """Give the raw value (all CPUs one after the other for a per-CPU map), None if there is none."""
@@ -143,7 +144,7 @@ class Map:
         while len(found) < self.info.max_entries:
             struct.pack_into("=IIQQQ", self._attr, 0, self.fd, 0, key, ctypes.addressof(self._next), 0)
             try:
-                _bpf(_NEXT_KEY, self._attr, "next key")
+                bpf_command(_NEXT_KEY, self._attr, "next key")
             except BpfError as error:
                 if error.errno == errno.ENOENT:
                     break

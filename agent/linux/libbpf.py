@@ -10,11 +10,11 @@ import ctypes
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.errors import LoadFailed, NotPermitted, ProbeError, Unsupported
+from agent.linux.loaded import Loaded
 from agent.ports import Hook
 
 _KIND_PTR, _KIND_TYPEDEF, _KIND_FUNC_PROTO = 2, 8, 13
@@ -95,17 +95,6 @@ class Btf:
         return name or "?"
 
 
-@dataclass(slots=True)
-class Loaded:
-    """An attached object: fds by map name and by program name, and what could not be attached."""
-
-    maps: dict[str, int]
-    programs: dict[str, int]
-    links: dict[str, int]
-    attach: str  # "tp_btf" or "raw_tp"
-    left_out: dict[str, str] = field(default_factory=dict)
-
-
 class Loader:
     """Loads objects one after the other, sharing one parse of the kernel's BTF."""
 
@@ -114,6 +103,17 @@ class Loader:
         self._lib = _Lib()
         self._c: Any = self._lib.c
         self.btf = Btf(self._lib)
+        self._links: list[ctypes.c_void_p] = []
+        self._objects: list[ctypes.c_void_p] = []
+
+    def close(self) -> None:
+        """Detach and unload what this loader holds; what was pinned, or handed on as an fd, stays."""
+        for link in self._links:
+            self._c.bpf_link__destroy(link)
+        for handle in self._objects:
+            self._c.bpf_object__close(handle)
+        self._links.clear()
+        self._objects.clear()
 
     def load(self, path: Path, hooks: Sequence[Hook], *, attach: str = "tp_btf") -> Loaded:
         """Load `path` and attach its hooks; raises a ProbeError that says which step failed and what to do.
@@ -126,6 +126,7 @@ class Loader:
         if not handle:
             raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "reinstall gatewarden")
         handle = ctypes.c_void_p(handle)
+        self._objects.append(handle)
         programs = self._programs(handle)
         for name, program in programs.items():
             self._c.bpf_program__set_autoload(program, name in chosen)
@@ -139,6 +140,7 @@ class Loader:
             link = ctypes.c_void_p(self._c.bpf_program__attach(programs[name]))
             if not link:
                 raise self._attach_error(name, ctypes.get_errno())
+            self._links.append(link)
             loaded.programs[name] = int(self._c.bpf_program__fd(programs[name]))
             loaded.links[name] = int(self._c.bpf_link__fd(link))
         return loaded

@@ -27,6 +27,8 @@ HOOKS = (
     Hook("hrtimer_expire_exit", ("hrtimer *",)),
 )
 
+STEERED = ()
+
 CTL = Layout("timers_ctl", "enabled:I _:4x hrtimer_late_ns:Q wheel_late_jiffies:Q run_ns:Q past_per_window:Q")
 EVENT = Layout(
     "timers_event",

@@ -1,0 +1,57 @@
+"""One probe's object in the kernel, as agentd holds it: its maps, its ring, its programs; from pins or from a loader's hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.linux.bpf import ObjectMaps, Ring, obj_get, open_pins
+
+RING = "events"
+
+
+class Attached:
+    """Owns the fds. `maps` satisfies `ports.Maps`; `ring` is None for a probe without events."""
+
+    def __init__(self, maps: Mapping[str, int], programs: Mapping[str, int], links: Mapping[str, int], cpus: int) -> None:
+        """Take over all fds. `links` are held open only because closing an unpinned one detaches its program."""
+        self.maps = ObjectMaps({name: fd for name, fd in maps.items() if name != RING}, cpus)
+        self.ring = Ring(maps[RING]) if RING in maps else None
+        self._map_fds = dict(maps)
+        self._programs = dict(programs)
+        self._links = dict(links)
+
+    @classmethod
+    def from_pins(cls, folder: Path, cpus: int) -> Attached:
+        """Open what `agentctl probes load` pinned in `folder`. Raises BpfError if this user may not."""
+        programs = {path.name.removeprefix("prog_"): obj_get(path, read_only=True) for path in sorted(folder.glob("prog_*"))}
+        return cls(open_pins(folder), programs, {}, cpus)
+
+    def map_bytes(self) -> int:
+        """Give the kernel memory of all maps (`memlock` of fdinfo, kernel/bpf/syscall.c bpf_map_show_fdinfo)."""
+        return sum(_fdinfo(fd).get("memlock", 0) for fd in self._map_fds.values())
+
+    def misses(self) -> int | None:
+        """Give how often a program was skipped because it was running already on that CPU; None if the kernel does not say."""
+        counts = [_fdinfo(fd).get("recursion_misses") for fd in self._programs.values()]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
+
+    def close(self) -> None:
+        """Give everything back; an object without pins is detached by this."""
+        self.maps.close()
+        if self.ring is not None:
+            self.ring.close()
+        for fd in (*self._programs.values(), *self._links.values()):
+            os.close(fd)
+
+
+def _fdinfo(fd: int) -> dict[str, int]:
+    return parse_fdinfo(Path(f"/proc/self/fdinfo/{fd}").read_text(encoding="ascii", errors="replace"))
+
+
+def parse_fdinfo(text: str) -> dict[str, int]:
+    """Give the decimal fields of a /proc/<pid>/fdinfo file."""
+    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {name.strip(): int(value) for name, value in pairs if value.strip().isdecimal()}

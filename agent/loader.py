@@ -1,0 +1,159 @@
+"""Entry point of the loader process: loads the enabled probes' objects, then pins them or hands them to agentd, and exits.
+
+    python -m agent.loader --config FILE --give FD     agentd's child; FD is a unix seqpacket socket (agent/linux/handover.py)
+    agentctl probes load | unload                      pins: `load` and `unload` below
+
+libbpf and the kernel's BTF (some 20 MB for the moment) never enter the agentd process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent import config, probes
+from agent.config import Config
+from agent.errors import BpfError, ConfigError, LoadFailed, ProbeError
+from agent.linux import handover, pins
+from agent.linux.attached import Attached
+from agent.linux.bpf import possible_cpus
+from agent.linux.libbpf import Loader
+from agent.linux.loaded import Loaded
+from agent.model import Data
+from agent.ports import Probe
+
+MOUNTED_MARK = "bpffs-mounted"
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What became of one probe: `state` is loaded, present (the same object was pinned already) or failed."""
+
+    probe: str
+    state: str
+    reason: str = ""
+    remedy: str = ""
+
+
+def load_object(loader: Loader, probe: Probe) -> Loaded:
+    """Load and attach the object of `probe`. Raises a ProbeError."""
+    path = probes.object_path(probe.NAME)
+    if not path.exists():
+        raise LoadFailed(f"{path} is missing", "make -C bpf, or reinstall gatewarden")
+    return loader.load(path, probe.HOOKS)
+
+
+def load(settings: Config) -> list[Loading]:
+    """Pin every enabled probe in the bpffs at `bpffs_dir`, mounting one there if need be. Raises ProbeError if it cannot be used.
+
+    A second call is a no-op; objects of another version and of probes that are no longer enabled are removed.
+    """
+    bpffs = Path(settings.paths.bpffs_dir)
+    if pins.prepare(bpffs):
+        mark = Path(settings.paths.runtime_dir) / MOUNTED_MARK
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    loader = Loader()
+    results = [_pin_one(loader, bpffs, name) for name in settings.probes.enabled]
+    wanted = {
+        pins.folder_of(bpffs, name, path) for name in settings.probes.enabled if (path := probes.object_path(name)).exists()
+    }
+    for folder in pins.loaded_folders(bpffs):
+        if folder not in wanted:
+            pins.remove(folder)
+    return results
+
+
+def _pin_one(loader: Loader, bpffs: Path, name: str) -> Loading:
+    try:
+        probe = probes.load(name)
+        folder = pins.folder_of(bpffs, name, probes.object_path(name)) if probes.object_path(name).exists() else None
+        if folder is not None and folder.exists():
+            return Loading(name, "present")
+        loaded = load_object(loader, probe)
+        pins.pin(pins.folder_of(bpffs, name, probes.object_path(name)), loaded, probe.STEERED)
+        return Loading(name, "loaded", "; ".join(loaded.left_out.values()))
+    except ProbeError as error:
+        return Loading(name, "failed", error.reason, error.remedy)
+    except (BpfError, OSError) as error:
+        return Loading(name, "failed", f"pinning: {error}", "umount and mount the bpffs again")
+
+
+def unload(settings: Config) -> list[str]:
+    """Remove every pinned object (which detaches it), and the bpffs if `load` mounted it. Gives the folders removed."""
+    bpffs = Path(settings.paths.bpffs_dir)
+    folders = pins.loaded_folders(bpffs)
+    for folder in folders:
+        pins.remove(folder)
+    mark = Path(settings.paths.runtime_dir) / MOUNTED_MARK
+    if mark.exists():
+        pins.unmount(bpffs)
+        mark.unlink()
+    return [folder.name for folder in folders]
+
+
+class Measuring:
+    """Probes loaded for one measurement by this process itself; `snapshot` as agentd's control verb gives it."""
+
+    def __init__(self, attached: dict[str, tuple[Probe, Attached]]) -> None:
+        """Take over the attached probes."""
+        self._attached = attached
+
+    def snapshot(self, name: str) -> Data:
+        """Give the cumulative snapshot of probe `name`, with `lost`."""
+        probe, held = self._attached[name]
+        lost = sum(row["lost"] for row in held.maps.stats(len(probe.HOOKS)))
+        return {**probe.snapshot(held.maps), "lost": lost}
+
+
+@contextlib.contextmanager
+def measuring(settings: Config, names: Sequence[str]) -> Iterator[Measuring]:
+    """Load `names` for the duration of the block, in this process, unpinned. Raises ProbeError."""
+    loader = Loader()
+    with contextlib.closing(loader), contextlib.ExitStack() as stack:
+        attached: dict[str, tuple[Probe, Attached]] = {}
+        for name in names:
+            probe = probes.load(name)
+            held = Attached(*load_object(loader, probe).duplicated(), possible_cpus())
+            stack.callback(held.close)
+            held.maps.steer(probe.steer(settings.probes.options[name], held.maps))
+            attached[name] = (probe, held)
+        yield Measuring(attached)
+
+
+def give(settings: Config, fd: int) -> None:
+    """Load every enabled probe and hand it over; a probe that fails is told, and the others go on."""
+    with handover.adopt(fd) as end:
+        try:
+            loader = Loader()
+        except ProbeError as error:
+            for name in settings.probes.enabled:
+                handover.send_error(end, name, error)
+            return
+        for name in settings.probes.enabled:
+            try:
+                handover.send_loaded(end, name, load_object(loader, probes.load(name)))
+            except ProbeError as error:
+                handover.send_error(end, name, error)
+
+
+def main() -> int:
+    """Run as agentd's child; exit 2 on a bad configuration."""
+    parser = argparse.ArgumentParser(prog="python -m agent.loader", description="Loads the probes and hands them to agentd.")
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--give", type=int, required=True, metavar="FD", help="inherited unix seqpacket socket")
+    arguments = parser.parse_args()
+    try:
+        give(config.check(arguments.config), arguments.give)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

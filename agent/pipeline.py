@@ -1,0 +1,94 @@
+"""The hub: Event -> Finding -> Decision -> Outcome, in one direction, without an opinion of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.model import Data, Decision, Event, Finding, Outcome, Record, Sighting, plain
+from agent.ports import Action, Clock, Detector, Policy, Store
+
+
+def nothing() -> None:
+    """Do nothing when a commit is done."""
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """One per agentd. `open` holds the findings that are not `ok`, by (detector, subject)."""
+
+    boot_id: str
+    clock: Clock
+    store: Store
+    detectors: Sequence[Detector]
+    policy: Policy
+    actions: Mapping[str, Action]
+    open: dict[tuple[str, str], Finding] = field(default_factory=dict)
+
+    def take(
+        self,
+        sightings: Iterable[Sighting],
+        cursors: Mapping[str, int] | None = None,
+        done: Callable[[], None] = nothing,
+    ) -> None:
+        """Record `sightings` as events, together with the ring positions `cursors`, and act on what follows from them.
+
+        `done` runs when all of it is durable. Actions run after the events were handed to the store, never before.
+        """
+        events = [self._event(sighting) for sighting in sightings]
+        findings = [finding for event in events for detector in self.detectors for finding in detector.see(event)]
+        self.store.append([plain(event) for event in events], cursors or {}, done)
+        self._follow(findings)
+
+    def sample(self, sighting: Sighting) -> None:
+        """Show a reading that repeats each tick to the detectors, without recording it: only what follows is worth flash."""
+        event = self._event(sighting, recorded=False)
+        self._follow([finding for detector in self.detectors for finding in detector.see(event)])
+
+    def tick(self) -> None:
+        """Let time pass for the detectors."""
+        now = self.clock.mono_ns()
+        self._follow([finding for detector in self.detectors for finding in detector.tick(now)])
+
+    def _event(self, sighting: Sighting, *, recorded: bool = True) -> Event:
+        # The fact's own wall time: now, less what has passed on the monotonic clock since.
+        age = (self.clock.mono_ns() - sighting.t_mono_ns) / 1e9
+        return Event(
+            boot_id=self.boot_id,
+            seq=self.store.next_seq() if recorded else 0,
+            t_mono_ns=sighting.t_mono_ns,
+            t_wall=round(self.clock.wall() - age, 6),
+            source=sighting.source,
+            kind=sighting.kind,
+            subject=sighting.subject,
+            severity=sighting.severity,
+            data=sighting.data,
+        )
+
+    def _follow(self, findings: Sequence[Finding]) -> None:
+        if not findings:
+            return
+        records: list[Record] = []
+        for finding in findings:
+            self._remember(finding)
+            records.append(finding)
+            for decision in self.policy.decide(finding):
+                records += [decision, self._act(decision)]
+        self.store.append([self._stamped(record) for record in records], {}, nothing)
+
+    def _act(self, decision: Decision) -> Outcome:
+        action = self.actions.get(decision.action)
+        if action is None:
+            subject = decision.finding.subject
+            return Outcome(self.clock.mono_ns(), decision.action, subject, ok=False, detail="no such action in this agent")
+        return action(decision)
+
+    def _remember(self, finding: Finding) -> None:
+        key = (finding.detector, finding.subject)
+        if finding.state == "ok":
+            self.open.pop(key, None)
+        else:
+            self.open[key] = finding
+
+    def _stamped(self, record: Record) -> Data:
+        return {**plain(record), "boot_id": self.boot_id, "t_wall": round(self.clock.wall(), 6)}

@@ -20,7 +20,7 @@ format: build ## put the sources into the form that `make test` wants
 	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h
 
 wheel: build ## dist/gatewarden-*.whl, with the compiled eBPF objects in it
-	@$(VENV)/pip wheel -q --no-deps --wheel-dir dist .
+	@rm -rf build dist && $(VENV)/pip wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove what was built (not .venv)
 	@rm -rf build dist .lab agent/bpf

@@ -178,7 +178,7 @@ def test_every_action_is_documented() -> None:
     """Pins that what this agent may do to a machine stands in the documentation, by its name in ACTIONS."""
     actions = AGENT / "actions/__init__.py"
     keys = [
-        key.value
+        str(key.value)
         for node in ast.walk(_tree(actions))
         if isinstance(node, ast.Assign | ast.AnnAssign)
         and isinstance(node.value, ast.Dict)

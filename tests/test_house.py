@@ -8,11 +8,14 @@ from __future__ import annotations
 import ast
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from agent import config
+from agent.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 AGENT = ROOT / "agent"
@@ -21,7 +24,7 @@ ROWS = (
     ("model", "errors", "kinds", "histogram", "layout"),
     ("ports", "config"),
     ("probes", "detectors", "policies", "actions", "telemetry", "linux"),
-    ("pipeline", "control", "commands", "checks", "probing", "status"),
+    ("pipeline", "control", "commands", "checks", "probing", "status", "service"),
     ("daemon", "broker", "loader", "cli"),
 )
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
@@ -139,6 +142,15 @@ def test_one_name_through_every_layer() -> None:
     assert set(_probes()) <= tests, f"write tests/probes/test_X.py for {sorted(set(_probes()) - tests)}"
     for name in _probes():
         assert re.search(rf'^NAME = "{name}"$', (AGENT / f"probes/{name}.py").read_text(), re.MULTILINE), f"NAME of {name}"
+
+
+@pytest.mark.parametrize("group", ["probes", "detectors"])
+def test_a_file_stem_is_a_config_key(group: str, lab_config: Callable[..., Path]) -> None:
+    """Pins that each probe and detector has its table in agent.toml by nothing but its file, and that no other name has one."""
+    names = [path.stem for path in (AGENT / group).glob("[a-z]*.py")]
+    config.check(lab_config("".join(f"[{group}.{name}]\n" for name in names)))
+    with pytest.raises(ConfigError, match="nosuch"):
+        config.check(lab_config(f"[{group}.nosuch]\n"))
 
 
 def test_modules_and_functions_stay_small() -> None:

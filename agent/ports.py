@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.model import Data, Decision, Event, Finding, Outcome, Sighting
+from agent.model import Data, Decision, Event, Finding, Json, Outcome, Severity, Sighting
 
 
 class Clock(Protocol):
@@ -172,4 +172,20 @@ class Loop(Protocol):
 
     def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
         """From any thread: run `callback` on the loop's own."""
+        ...
+
+
+class Journal(Protocol):
+    """Where lines for people go (stderr, which systemd keeps)."""
+
+    def line(self, severity: Severity, message: str, fields: Mapping[str, Json]) -> None:
+        """Write one line; foreign text in it is made harmless. Raises OSError if nobody takes it."""
+        ...
+
+
+class Archive(Protocol):
+    """A bounded folder of entries that appear whole or not at all."""
+
+    def keep(self, name: str, files: Mapping[str, str]) -> str:
+        """Add an entry of text files durably, the oldest ones making room; give its path. Raises StoreError."""
         ...

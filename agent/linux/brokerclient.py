@@ -1,0 +1,33 @@
+"""What an unprivileged agent asks of `agent.broker`: one method per verb."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.linux.unix import ask, ask_fd
+
+ADDRESSES = 256  # of one `ksym` request
+
+
+class BrokerClient:
+    """Asks on `path`; every call takes at most `timeout_s` and raises NotRunning, Refused or BadRequest."""
+
+    def __init__(self, path: Path, timeout_s: float = 5.0) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+
+    def kmsg_fd(self) -> int:
+        """Give /dev/kmsg, open for reading without blocking, at the oldest record; the caller closes it."""
+        return ask_fd(self._path, {"verb": "kmsg.open"}, self._timeout_s)[1]
+
+    def symbols(self, addresses: Sequence[int]) -> dict[int, str]:
+        """Give `name+offset [module]` of kernel addresses; those without a name are left out."""
+        names: dict[int, str] = {}
+        wanted = sorted(set(addresses))
+        for at in range(0, len(wanted), ADDRESSES):
+            part = wanted[at : at + ADDRESSES]
+            answer = ask(self._path, {"verb": "ksym", "addresses": list(part)}, self._timeout_s)
+            if isinstance(answer, list):
+                names |= {address: name for address, name in zip(part, answer, strict=False) if isinstance(name, str)}
+        return names

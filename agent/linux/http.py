@@ -1,0 +1,77 @@
+"""The smallest HTTP/1.1 server that a Prometheus scraper needs: GET of one page, one request per connection."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from agent.errors import GatewardenError
+from agent.linux.loop import EpollLoop
+from agent.linux.peer import Listener, Reply
+
+Page = Callable[[], tuple[str, bytes]]  # gives (content type, body)
+LIMIT = 8 * 1024  # request line and headers; a scraper sends about 400 bytes
+LOOPBACK = "127.0.0.1"
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
+
+
+def response(status: int, content_type: str, body: bytes) -> bytes:
+    """Give the bytes of a whole response that ends its connection."""
+    allow = "Allow: GET\r\n" if status == 405 else ""
+    head = (
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\n{allow}Connection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def route(request: bytes, path: str, page: Page) -> bytes:
+    """Answer a request head: `page` for a GET of `path` (a query is ignored), else 400, 404 or 405."""
+    parts = request.split(b"\r\n", 1)[0].split(b" ")
+    if len(parts) != 3 or not parts[2].startswith(b"HTTP/1.") or not parts[1].startswith(b"/"):
+        return _error(400)
+    method, target = parts[0], parts[1].partition(b"?")[0]
+    if target != path.encode():
+        return _error(404)
+    if method != b"GET":
+        return _error(405)
+    return response(200, *page())
+
+
+def _error(status: int) -> bytes:
+    return response(status, "text/plain; charset=utf-8", f"{_REASONS[status]}\n".encode())
+
+
+class _Http:
+    """`peer.Service` for one page."""
+
+    terminator = b"\r\n\r\n"
+    limit = LIMIT
+
+    def __init__(self, path: str, page: Page) -> None:
+        self._path = path
+        self._page = page
+
+    def handle(self, request: bytes, _sock: socket.socket) -> Reply:
+        return Reply(route(request, self._path, self._page))
+
+    def refuse(self, why: str) -> bytes:
+        return response(400, "text/plain; charset=utf-8", f"{why}\n".encode())
+
+
+def listen_tcp(port: int) -> socket.socket:
+    """Listen on a loopback port (0: any free one). Raises GatewardenError naming the port."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((LOOPBACK, port))
+        sock.listen(16)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        raise GatewardenError(f"{LOOPBACK}:{port}: cannot listen: {error}") from error
+    return sock
+
+
+def serve(loop: EpollLoop, sock: socket.socket, page: Page, path: str = "/metrics", name: str = "metrics") -> Listener:
+    """Serve `page` at `path` on a listening socket (`listen_tcp`, or `unixserver.listen`)."""
+    return Listener(loop, sock, _Http(path, page), name)

@@ -1,0 +1,92 @@
+"""The asking side of our unix sockets, blocking and light: what `agentctl` and the broker's client use.
+
+Every error is one of ours: NotRunning (nobody answers, with the remedy), Refused (no permission, or the other side says
+no), BadRequest (the other side finds the request wrong, or answers rubbish).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from pathlib import Path
+
+from agent.errors import BadRequest, NotRunning, Refused
+from agent.linux import wire
+from agent.model import Data, Json
+
+CHUNK = 64 * 1024
+
+
+def ask(path: Path, request: Data, timeout_s: float = 5.0) -> Json:
+    """Send one request and give its result; takes at most `timeout_s` in all. Raises NotRunning, Refused, BadRequest."""
+    result, fds = _exchange(path, request, timeout_s)
+    _close(fds)
+    return result
+
+
+def ask_fd(path: Path, request: Data, timeout_s: float = 5.0) -> tuple[Json, int]:
+    """Like `ask` for a verb that hands over a file descriptor (SCM_RIGHTS); the caller closes it."""
+    result, fds = _exchange(path, request, timeout_s)
+    if len(fds) != 1:
+        _close(fds)
+        raise BadRequest(f"{path}: {len(fds)} file descriptors came with the reply, want 1")
+    return result, fds[0]
+
+
+def _exchange(path: Path, request: Data, timeout_s: float) -> tuple[Json, list[int]]:
+    fds: list[int] = []
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            line = _converse(sock, path, wire.encode(request), time.monotonic() + timeout_s, fds)
+        return wire.result(line), fds
+    except BaseException as error:
+        _close(fds)
+        if isinstance(error, TimeoutError):
+            raise NotRunning(f"{path}: no answer within {timeout_s:g} s") from error
+        if isinstance(error, OSError):
+            raise _translated(path, error) from error
+        raise
+
+
+def _converse(sock: socket.socket, path: Path, line: bytes, deadline: float, fds: list[int]) -> bytes:
+    sock.settimeout(_left(deadline))
+    sock.connect(str(path))
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # cut off in mid-request: the reply says why
+        sock.sendall(line)
+    reply = bytearray()
+    while not reply.endswith(b"\n"):
+        sock.settimeout(_left(deadline))
+        chunk, more, _, _ = socket.recv_fds(sock, CHUNK, 4, socket.MSG_CMSG_CLOEXEC)
+        fds += more
+        if not chunk:
+            raise NotRunning(f"{path}: closed the connection without a whole reply")
+        reply += chunk
+        if len(reply) > wire.REPLY_BYTES:
+            raise BadRequest(f"{path}: a reply of more than {wire.REPLY_BYTES} bytes")
+    return bytes(reply)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _translated(path: Path, error: OSError) -> NotRunning | Refused:
+    if isinstance(error, PermissionError):
+        return Refused(f"{path}: permission denied: only root and members of its group may connect")
+    if isinstance(error, FileNotFoundError):
+        return NotRunning(f"{path}: no such socket: is it started, with this --config?")
+    if isinstance(error, ConnectionRefusedError):
+        return NotRunning(f"{path}: nobody listens: its process ended")
+    if isinstance(error, BlockingIOError):
+        return NotRunning(f"{path}: its queue is full, it does not answer")
+    return NotRunning(f"{path}: {error.strerror or error}")
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)

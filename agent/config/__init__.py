@@ -1,0 +1,82 @@
+"""agent.toml: schema, check and export. Importing this costs no pydantic; `check` and `schema` do, when called.
+
+agentd runs `python -m agent.config FILE` as a short-lived child and rebuilds its one JSON line with `from_plain`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.config.constraints import Pattern, redact
+from agent.config.model import (
+    Budget,
+    Config,
+    Gateway,
+    Metrics,
+    Mqtt,
+    OpenSet,
+    Outbox,
+    Paths,
+    Stream,
+    Tls,
+    Workload,
+)
+from agent.config.plain import from_plain, to_plain
+from agent.config.reading import parse, read_text
+from agent.model import Data
+
+__all__ = [
+    "DEFAULT_PATH",
+    "Budget",
+    "Config",
+    "Gateway",
+    "Metrics",
+    "Mqtt",
+    "OpenSet",
+    "Outbox",
+    "Paths",
+    "Pattern",
+    "Stream",
+    "Tls",
+    "Workload",
+    "check",
+    "from_plain",
+    "paths",
+    "redact",
+    "schema",
+    "to_plain",
+]
+
+DEFAULT_PATH = Path("/etc/gatewarden/agent.toml")
+
+
+def check(path: Path) -> Config:
+    """Read and check a file. Raises ConfigError with *all* its problems, in the order of the file. Imports pydantic."""
+    from agent.config import checker  # noqa: PLC0415 - agentd and `agentctl status` must not hold it
+
+    return checker.check(path)
+
+
+def schema() -> Data:
+    """Give the JSON Schema of the file, with the options of every probe and detector there is. Imports pydantic."""
+    from agent.config import checker  # noqa: PLC0415 - see above
+
+    return checker.schema()
+
+
+def paths(path: Path = DEFAULT_PATH) -> Paths:
+    """Give `[paths]` of a file that may be bad otherwise (for `agentctl status`), without pydantic.
+
+    A key that is not an absolute path keeps its default; so do all if the default file does not exist. Raises ConfigError if
+    the file cannot be read or is no TOML.
+    """
+    if path == DEFAULT_PATH and not path.exists():
+        return Paths()
+    section = parse(path, read_text(path)).get("paths")
+    wanted = section if isinstance(section, dict) else {}
+    good = {key: Path(value) for key, value in wanted.items() if _usable(key, value)}
+    return Paths(**good)
+
+
+def _usable(key: str, value: object) -> bool:
+    return key in Paths.__slots__ and isinstance(value, str) and value.startswith("/") and value.isprintable()

@@ -1,0 +1,127 @@
+"""What no single key shows: names that must be unique or known, keys that need each other, URLs that must parse.
+
+Works on the raw tree, so that these problems are told together with those of single keys; what has a wrong type is skipped
+here, as it has been told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from agent.config.constraints import one_line, shown
+from agent.config.locate import KeyPath
+from agent.config.open_sets import SETS, available
+
+_SCHEMES = ("rtsp", "rtsps", "rtmp", "rtmps", "http", "https", "srt", "udp", "rtp", "file")
+
+
+class Fault(NamedTuple):
+    """One problem before its line is known."""
+
+    path: KeyPath
+    what: str
+    allowed: str = ""
+
+
+def faults(tree: dict[str, Any]) -> Iterator[Fault]:
+    """Yield every problem between keys of `tree`."""
+    for group in SETS:
+        yield from _enabled(group, _table(tree.get(group)))
+    yield from _mqtt(_table(tree.get("mqtt")))
+    workloads, streams = _rows(tree.get("workload")), _rows(tree.get("stream"))
+    yield from _unique("workload", workloads)
+    yield from _unique("stream", streams)
+    for index, row in workloads:
+        yield from _runs(index, row)
+    yield from _order(workloads)
+    for index, row in streams:
+        yield from _url(("stream", index, "url"), row.get("url"))
+
+
+def nearest(name: str, known: tuple[str, ...]) -> str:
+    """Give `; did you mean "…"?` for the nearest of the known names, nothing if none is near."""
+    match = get_close_matches(name[:64], known, n=1)
+    return f'; did you mean "{match[0]}"?' if match else ""
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(value: Any) -> list[tuple[int, dict[str, Any]]]:
+    return [(index, row) for index, row in enumerate(value if isinstance(value, list) else []) if isinstance(row, dict)]
+
+
+def _strings(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _enabled(group: str, section: dict[str, Any]) -> Iterator[Fault]:
+    known = available(group)
+    for name in _strings(section.get("enabled")):
+        if name not in known:
+            yield Fault((group, "enabled"), f"there is no {group[:-1]} {shown(name)}{nearest(name, known)}", ", ".join(known))
+
+
+def _mqtt(mqtt: dict[str, Any]) -> Iterator[Fault]:
+    tls = _table(mqtt.get("tls"))
+    if ("certificate" in tls) != ("key" in tls):
+        yield Fault(("mqtt", "tls"), "certificate and key need each other", "both or none")
+    if "password_file" in mqtt and "username" not in mqtt:
+        yield Fault(("mqtt", "password_file"), "needs username", "both or none")
+
+
+def _unique(group: str, rows: list[tuple[int, dict[str, Any]]]) -> Iterator[Fault]:
+    seen: Counter[str] = Counter()
+    for index, row in rows:
+        name = row.get("name")
+        if isinstance(name, str):
+            seen[name] += 1
+            if seen[name] > 1:
+                yield Fault((group, index, "name"), f"another {group} is called {shown(name)}", "a name of its own")
+
+
+def _runs(index: int, row: dict[str, Any]) -> Iterator[Fault]:
+    ways = [key for key in ("command", "unit", "container") if key in row]
+    if len(ways) != 1:
+        said = f"has {' and '.join(ways)}" if ways else "says nothing to run"
+        yield Fault(("workload", index, ways[-1] if ways else "command"), said, "exactly one of command, unit, container")
+
+
+def _order(rows: list[tuple[int, dict[str, Any]]]) -> Iterator[Fault]:
+    names = tuple(row["name"] for _, row in rows if isinstance(row.get("name"), str))
+    graph: dict[str, list[str]] = {}
+    for index, row in rows:
+        after = _strings(row.get("after"))
+        for name in after:
+            if name not in names:
+                yield Fault(
+                    ("workload", index, "after"), f"there is no workload {shown(name)}{nearest(name, names)}", ", ".join(names)
+                )
+        if isinstance(row.get("name"), str):
+            graph[row["name"]] = after
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        first = error.args[1][0]
+        index = next((index for index, row in rows if row.get("name") == first), 0)
+        circle = one_line(" -> ".join(reversed(error.args[1])))
+        yield Fault(("workload", index, "after"), f"goes in a circle: {circle}", "an order that can be kept")
+
+
+def _url(path: KeyPath, url: Any) -> Iterator[Fault]:
+    """Check that `url` parses; its text is never repeated, it may hold credentials."""
+    if not isinstance(url, str):
+        return
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in _SCHEMES and (bool(parts.hostname) or parts.scheme == "file") and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        yield Fault(path, "is no URL of a stream", f"SCHEME://HOST[:PORT]/PATH with a scheme of {', '.join(_SCHEMES)}")

@@ -1,0 +1,29 @@
+"""The open sets: a folder of ours is the list of what may be named in the configuration.
+
+A name is looked up in the folder before anything of that name is imported, and only what is named is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from pathlib import Path
+
+SETS = {
+    "probes": ("timers", "run_queue", "softirq", "irq", "process_exit"),
+    "detectors": ("timer_late", "sched_latency", "irq_storm", "softirq_stall", "process_death", "probe_budget"),
+}
+"""Each open set and what is on by default."""
+
+
+@cache
+def available(group: str) -> tuple[str, ...]:
+    """Give the names in the folder `agent/<group>`, sorted; helpers (`_name.py`) left out."""
+    folder = Path(__file__).parent.parent / group
+    return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")))
+
+
+def options_class(group: str, name: str) -> type:
+    """Give the `Options` dataclass of one member; `name` must be available."""
+    options: type = importlib.import_module(f"agent.{group}.{name}").Options
+    return options

@@ -1,0 +1,1 @@
+"""Policies: findings in, decisions out. Pure, each a table."""

@@ -26,10 +26,15 @@ char LICENSE[] SEC("license") = "GPL";
 #define GW_LIMIT_NS 100000000ULL  /* violations are rate limited per CPU in windows of 100 ms … */
 #define GW_LIMIT_EVENTS 8	  /* … to this many, the rest is counted as suppressed */
 
-/* Written by the agent through an mmap of the `ctl` map; all-zero (just loaded, no agent yet) means off. */
+/*
+ * Written by the agent through an mmap of the `ctl` map; all-zero (just loaded, no agent yet) means off. `since_ns` is written
+ * zero by the agent and set here at the first event after it: state that is older was left by an earlier time on, and the
+ * events in between were not seen, so it says nothing.
+ */
 struct gw_ctl {
 	__u32 enabled;
 	__u32 _pad;
+	__u64 since_ns;
 };
 
 /* One per hook and CPU. Mirrored by agent/linux/bpf.py STATS. */
@@ -109,6 +114,8 @@ struct gw_stats {
 		struct gw_stats *own = bpf_map_lookup_elem(&stats, &index);                                                    \
 		if (!own)                                                                                                      \
 			return 0;                                                                                              \
+		if (!cfg->head.since_ns)                                                                                       \
+			cfg->head.since_ns = bpf_ktime_get_ns();                                                               \
 		__u64 start = (++own->runs & GW_SAMPLE_MASK) ? 0 : bpf_ktime_get_ns();                                         \
 		tp##_body(ctx, btf, cfg, own);                                                                                 \
 		if (start) {                                                                                                   \
@@ -150,6 +157,12 @@ static __always_inline void gw_count(__u32 *buckets, __u64 ns)
 	__sync_fetch_and_add(&buckets[gw_bucket(ns) & (GW_BUCKETS - 1)], 1);
 }
 
+/* The same for buckets that only this CPU writes. */
+static __always_inline void gw_count_local(__u32 *buckets, __u64 ns)
+{
+	buckets[gw_bucket(ns) & (GW_BUCKETS - 1)]++;
+}
+
 /*
  * Keep the exact maximum of an entry that several CPUs share. There is no compare-and-swap before 5.12, so the store is read
  * back: a larger value that another CPU wrote in between is overwritten only if it does so three times in a row.
@@ -188,6 +201,15 @@ static __always_inline void gw_symbol(char *name, __u64 address)
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_snprintf))
 		bpf_snprintf(name, GW_SYMBOL, format, &address, sizeof(address));
 }
+
+/* Fill the members that say when, where and under whom an event happened. */
+#define GW_HERE(event, now)                                                                                                    \
+	({                                                                                                                     \
+		(event)->t_ns = now;                                                                                           \
+		(event)->cpu = bpf_get_smp_processor_id();                                                                     \
+		(event)->pid = bpf_get_current_pid_tgid();                                                                     \
+		bpf_get_current_comm((event)->comm, sizeof((event)->comm));                                                    \
+	})
 
 struct gw_stack {
 	__u64 address[GW_STACK];

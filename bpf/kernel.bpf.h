@@ -41,6 +41,7 @@ struct task_struct {
 	int tgid;
 	char comm[16];
 	int exit_code;
+	__u64 start_boottime;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
 	struct task_struct *group_leader;
@@ -71,6 +72,7 @@ struct hrtimer {
 
 struct irqaction {
 	const char *name;
+	struct irqaction *next;
 };
 
 #pragma clang attribute pop

@@ -198,6 +198,8 @@ static __always_inline bool finished(void *ctx, gw_ctl_t *cfg, struct gw_stats *
 	if (!slot || slot->timer != timer)
 		return false;
 	slot->timer = 0;
+	if (slot->start_ns < cfg->head.since_ns)
+		return false;
 	now = bpf_ktime_get_ns();
 	run = now - slot->start_ns;
 	all = bpf_map_lookup_elem(&total, &zero);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent import histogram
 from agent.histogram import Histogram
 from agent.layout import Value, text
@@ -58,3 +60,20 @@ def spread(row: Data, old: Data, field: str) -> Histogram:
     """Give the histogram of an interval."""
     new = histogram.from_plain(row.get(field))
     return new.minus(histogram.from_plain(old[field])) if field in old else new
+
+
+def pick(names: Sequence[str], index: Value, what: str) -> str:
+    """Give the name of an enumerator. Raises ValueError for one that the kernel side does not have."""
+    if number(index) >= len(names):
+        raise ValueError(f"{what}: {number(index)} is not known")
+    return names[number(index)]
+
+
+def summary(values: Histogram) -> Data:
+    """Give `{"count", "p50", "p99", "max"}`, the times in microseconds."""
+    return {"count": values.count, **values.summary_us()}
+
+
+def weight(values: Histogram) -> int:
+    """Give about the sum of all values in ns (by the upper edges): what to sort by."""
+    return sum(n * histogram.upper_edge(index) for index, n in enumerate(values.counts) if n)

@@ -12,10 +12,10 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from agent import histogram
-from agent.layout import Layout, Value
+from agent.layout import Layout
 from agent.model import Data, Json, Severity, Sighting
 from agent.ports import Hook, Maps
-from agent.probes._decode import STACK, buckets, count, grown, number, rows, spread, stack
+from agent.probes._decode import STACK, buckets, count, grown, number, pick, rows, spread, stack
 
 NAME = "timers"
 HOOKS = (
@@ -29,7 +29,7 @@ HOOKS = (
 
 STEERED = ()
 
-CTL = Layout("timers_ctl", "enabled:I _:4x hrtimer_late_ns:Q wheel_late_jiffies:Q run_ns:Q past_per_window:Q")
+CTL = Layout("timers_ctl", "enabled:I _:4x since_ns:Q hrtimer_late_ns:Q wheel_late_jiffies:Q run_ns:Q past_per_window:Q")
 EVENT = Layout(
     "timers_event",
     "t_ns:Q function:Q timer:Q value_ns:Q budget_ns:Q what:I kind:I cpu:I pid:I comm:16s name:40s " + STACK,
@@ -73,22 +73,16 @@ def steer(options: object, maps: Maps) -> bytes:  # noqa: ARG001 - no watch sets
     )
 
 
-def _pick(names: tuple[str, ...], index: Value, what: str) -> str:
-    if number(index) >= len(names):
-        raise ValueError(f"timers: {what} {number(index)} is not known")
-    return names[number(index)]
-
-
 def sighting(record: memoryview) -> Sighting:
     """Read struct timers_event."""
     row = EVENT.unpack(record)
-    kind = _pick(WHATS, row["what"], "event")
+    kind = pick(WHATS, row["what"], "event of timers")
     value, budget = number(row["value_ns"]), number(row["budget_ns"])
     function = str(row["name"]) or hex(number(row["function"]))
     data: Data = {
         "function": function,
         "timer": hex(number(row["timer"])),
-        "kind": _pick(KINDS, row["kind"], "timer kind"),
+        "kind": pick(KINDS, row["kind"], "timer kind"),
         "cpu": number(row["cpu"]),
         "pid": number(row["pid"]),
         "comm": str(row["comm"]),
@@ -112,7 +106,7 @@ def snapshot(maps: Maps) -> Data:
         if name in timers:  # two static functions of one name
             name = f"{name}@{address}"
         timers[name] = {
-            "kind": _pick(KINDS, row["kind"], "timer kind"),
+            "kind": pick(KINDS, row["kind"], "timer kind"),
             **{field: number(row[field]) for field in ("starts", "past_starts", "expiries", "run_total_ns", "cpus")},
             "late": buckets(row, "late", "late_max").plain(),
             "idle_late": buckets(row, "idle_late", "idle_late_max").plain(),

@@ -1,0 +1,188 @@
+"""run_queue: how long tasks waited for a CPU, by process and cgroup; switches, migrations, tasks blocked beyond a limit.
+
+Kernel side: `bpf/run_queue.bpf.c`, which defines each quantity.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from agent import histogram
+from agent.histogram import Histogram
+from agent.layout import Layout
+from agent.model import Data, Json, Severity, Sighting
+from agent.ports import Hook, Maps
+from agent.probes._decode import STACK, buckets, count, grown, number, pick, rows, spread, stack, summary, weight
+
+NAME = "run_queue"
+HOOKS = (
+    Hook("sched_wakeup", ("task_struct *",)),
+    Hook("sched_wakeup_new", ("task_struct *",)),
+    Hook("sched_switch", ("bool, task_struct *, task_struct *, unsigned int", "bool, task_struct *, task_struct *")),
+)
+
+CTL = Layout("run_queue_ctl", "enabled:I _:4x since_ns:Q latency_ns:Q blocked_ns:Q")
+EVENT = Layout(
+    "run_queue_event",
+    "t_ns:Q value_ns:Q budget_ns:Q what:I cpu:I pid:I task:I tgid:I _:4x comm:16s task_comm:16s " + STACK,
+)
+PROCESS = Layout("run_queue_process", "comm:16s cgroup:Q max:Q involuntary:Q migrations:Q seen:I _:4x wait:128I")
+TOTAL = Layout("run_queue_total", "last_ns:Q max:Q involuntary:Q migrations:Q wait:128I")
+SLOT = Layout("run_queue_slot", "word:Q high:I cpu:H _:2x")
+
+WHATS = ("sched.latency", "sched.blocked")
+US = 1000
+LISTED = 16
+"""How many of the tasks that are blocked now are told."""
+ROOT_CGROUPS = {0, 1}
+"""No v2 hierarchy; its root, where everything is if nobody uses it."""
+
+# The word of a slot: see bpf/run_queue.bpf.c.
+_TIME_SHIFT, _TIME_BITS, _BLOCKED = 6, 40, 3
+_TIME_MASK = (1 << _TIME_BITS) - 1
+_PID_SHIFT = _TIME_BITS + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`[probes.run_queue]`: from where on a wait is a violation, sent as an event of its own."""
+
+    latency_us: Annotated[int, Ge(100), Le(60_000_000)] = 50_000
+    """How long a task that can run may wait for a CPU, in microseconds."""
+    blocked_ms: Annotated[int, Ge(10), Le(86_400_000)] = 10_000
+    """How long a task may sleep uninterruptibly, in milliseconds."""
+
+
+def steer(options: object, maps: Maps) -> bytes:  # noqa: ARG001 - no watch sets here
+    """Give the ctl struct."""
+    assert isinstance(options, Options)
+    return CTL.pack(enabled=1, latency_ns=options.latency_us * US, blocked_ns=options.blocked_ms * US * US)
+
+
+def sighting(record: memoryview) -> Sighting:
+    """Read struct run_queue_event."""
+    row = EVENT.unpack(record)
+    kind = pick(WHATS, row["what"], "event of run_queue")
+    value, budget = number(row["value_ns"]), number(row["budget_ns"])
+    comm = str(row["task_comm"])
+    data: Data = {
+        "pid": number(row["task"]),
+        "tgid": number(row["tgid"]),
+        "comm": comm,
+        "cpu": number(row["cpu"]),
+        "budget_us": budget / US,
+        "stack": stack(row),
+    }
+    other: Data
+    if kind == "sched.latency":
+        other = {"wait_us": value / US, "running_pid": number(row["pid"]), "running_comm": str(row["comm"])}
+    else:
+        other = {"blocked_us": value / US, "waker_pid": number(row["pid"]), "waker_comm": str(row["comm"])}
+    severity: Severity = "error" if value >= 10 * budget else "warning"
+    return Sighting(number(row["t_ns"]), NAME, kind, comm, severity, data | other)
+
+
+def snapshot(maps: Maps) -> Data:
+    """Read every process: `{"processes": {tgid: {...cumulative...}}, "total": {...}, "blocked": [{"pid","blocked_us"}]}`."""
+    processes: Data = {}
+    for key, value in maps.items("processes"):
+        row = PROCESS.unpack(value)
+        processes[str(int.from_bytes(key, sys.byteorder))] = {
+            "comm": str(row["comm"]),
+            "cgroup": number(row["cgroup"]),
+            "involuntary": number(row["involuntary"]),
+            "migrations": number(row["migrations"]),
+            "wait": buckets(row, "wait", "max").plain(),
+        }
+    totals = [TOTAL.unpack(row) for row in maps.percpu("total", 0)]
+    now_ns = max((number(row["last_ns"]) for row in totals), default=0)
+    return {
+        "processes": processes,
+        "total": {
+            "involuntary": sum(number(row["involuntary"]) for row in totals),
+            "migrations": sum(number(row["migrations"]) for row in totals),
+            "wait": histogram.total([buckets(row, "wait", "max") for row in totals]).plain(),
+        },
+        "blocked": list[Json](_blocked(maps, now_ns)),
+    }
+
+
+def _blocked(maps: Maps, now_ns: int) -> list[Data]:
+    """Tell who is blocked beyond the limit, longest first. `now_ns` is the newest switch: the one that let us run."""
+    ctl = CTL.unpack(maps.array("ctl"))
+    found = [
+        (now_ns - since_ns, pid)
+        for pid, since_ns in _sleepers(maps.array("slots"))
+        if since_ns >= number(ctl["since_ns"]) and now_ns - since_ns > number(ctl["blocked_ns"])
+    ]
+    return [{"pid": pid, "blocked_us": age / US} for age, pid in sorted(found, reverse=True)[:LISTED]]
+
+
+def _sleepers(slots: memoryview) -> Iterator[tuple[int, int]]:
+    """Yield `(pid, since when in ns)` of each task in uninterruptible sleep."""
+    words = slots.cast("Q")
+    for index, word in enumerate(words[::2].tolist()):
+        if word >> _TIME_BITS & 3 == _BLOCKED:
+            high = words[2 * index + 1] & 0xFFFFFFFF if sys.byteorder == "little" else words[2 * index + 1] >> 32
+            yield word >> _PID_SHIFT, (high << _TIME_BITS | word & _TIME_MASK) << _TIME_SHIFT
+
+
+def report(before: Data | None, after: Data) -> Data:
+    """Give what waited in the interval, the longest total wait first; `other` is what was evicted."""
+    old = before or {}
+    was = rows(old, "processes")
+    found = [(tgid, row, spread(row, was.get(tgid, {}), "wait")) for tgid, row in rows(after, "processes").items()]
+    found = [item for item in found if item[2].count]
+    found.sort(key=lambda item: -weight(item[2]))
+    lines = [_line(tgid, row, was.get(tgid, {}), waits) for tgid, row, waits in found]
+    new_total, old_total = rows(after, "").get("total", {}), rows(old, "").get("total", {})
+    everything = spread(new_total, old_total, "wait")
+    other = _other(everything, histogram.total([waits for _, _, waits in found]))
+    return {
+        "run_queue_us": summary(everything),
+        "buckets": everything.plain()["buckets"],
+        "involuntary": grown(new_total, old_total, "involuntary"),
+        "migrations": grown(new_total, old_total, "migrations"),
+        "processes": [*lines, other] if other else list[Json](lines),
+        "cgroups": _cgroups([(count(row.get("cgroup")), waits) for _, row, waits in found]),
+        "blocked": after.get("blocked", []),
+    }
+
+
+def _line(tgid: str, row: Data, old: Data, waits: Histogram) -> Data:
+    involuntary = min(grown(row, old, "involuntary"), waits.count)
+    return {
+        "pid": int(tgid),
+        "comm": row.get("comm"),
+        "run_queue_us": summary(waits),
+        "buckets": waits.plain()["buckets"],
+        "voluntary": waits.count - involuntary,
+        "involuntary": involuntary,
+        "migrations": grown(row, old, "migrations"),
+        "cgroup": row.get("cgroup"),
+    }
+
+
+def _cgroups(found: list[tuple[int, Histogram]]) -> Json:
+    if all(cgroup in ROOT_CGROUPS for cgroup, _ in found):
+        return "unavailable"
+    by_id: dict[int, list[Histogram]] = {}
+    for cgroup, waits in found:
+        by_id.setdefault(cgroup, []).append(waits)
+    sums = {cgroup: histogram.total(parts) for cgroup, parts in by_id.items()}
+    ranked = sorted(sums.items(), key=lambda item: -weight(item[1]))
+    return [{"id": cgroup, "run_queue_us": summary(waits)} for cgroup, waits in ranked]
+
+
+def _other(everything: Histogram, shown: Histogram) -> Data | None:
+    missing = everything.count - shown.count
+    # Maps are read one after the other while tasks switch: a handful is no eviction.
+    if missing <= max(64, everything.count // 50):
+        return None
+    counts = tuple(max(0, a - b) for a, b in zip(everything.counts, shown.counts, strict=True))
+    return {"pid": 0, "comm": "other", "run_queue_us": summary(Histogram(counts, everything.max_ns))}

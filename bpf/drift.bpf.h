@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Where kernels differ, decided by what the running kernel's BTF has, never by its version: stable series change too.
+ *
+ * A tracepoint's parameter list is asked for through its `btf_trace_<name>` typedef: a type exists for CO-RE only if its
+ * function prototype agrees in number and kind of parameters. The loader has refused every list that no branch here knows.
+ */
+#ifndef GW_DRIFT_BPF_H
+#define GW_DRIFT_BPF_H
+
+#include "kernel.bpf.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* state became __state, and narrower, in 5.14: 2f064a59a11f ("sched: Change task_struct::state"). */
+struct task_struct___before_5_14 {
+	long state;
+};
+
+struct task_struct___since_5_14 {
+	unsigned int __state;
+};
+
+#pragma clang attribute pop
+
+/* prev_state came in 5.18, fa2c3254d7cf, and went to the end in 9c2136be0878 ("sched/tracing: Append prev_state to tp args"). */
+typedef void (*btf_trace_sched_switch___with_state)(void *, bool, struct task_struct *, struct task_struct *, unsigned int);
+
+/*
+ * The state in which `prev` leaves the CPU. Without the argument it is read from the task, which another CPU may be waking
+ * already: such a sleeper then looks preempted, as for every tool on those kernels.
+ */
+static __always_inline unsigned int gw_prev_state(__u64 *ctx, struct task_struct *prev)
+{
+	if (bpf_core_type_exists(btf_trace_sched_switch___with_state))
+		return ctx[3];
+	if (bpf_core_field_exists(((struct task_struct___since_5_14 *)0)->__state))
+		return BPF_CORE_READ((struct task_struct___since_5_14 *)prev, __state);
+	return BPF_CORE_READ((struct task_struct___before_5_14 *)prev, state);
+}
+
+/* group_dead came between 6.12 and 6.18. */
+typedef void (*btf_trace_sched_process_exit___with_dead)(void *, struct task_struct *, bool);
+
+enum gw_group { GW_GROUP_ALIVE, GW_GROUP_DEAD, GW_GROUP_PERHAPS };
+
+/*
+ * Whether `task` is the last thread of its process. Without the argument several threads that leave together all see a count
+ * of zero: do_exit() takes itself off `live` long before the tracepoint. Then the answer is PERHAPS.
+ */
+static __always_inline enum gw_group gw_group_dead(__u64 *ctx, struct task_struct *task)
+{
+	if (bpf_core_type_exists(btf_trace_sched_process_exit___with_dead))
+		return (ctx[1] & 1) ? GW_GROUP_DEAD : GW_GROUP_ALIVE;
+	return BPF_CORE_READ(task, signal, live.counter) ? GW_GROUP_ALIVE : GW_GROUP_PERHAPS;
+}
+
+#endif

@@ -24,3 +24,8 @@ def boot_id(root: Path = Path("/")) -> str:
         return (root / "proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
     except OSError:
         return "unknown"
+
+
+def pause(seconds: float) -> None:
+    """Let a foreground command wait; the daemon has timerfds instead."""
+    time.sleep(seconds)

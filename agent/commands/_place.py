@@ -1,0 +1,88 @@
+"""Where this gateway's agent keeps its things, read from the configuration without pydantic (`status` must be quick).
+
+Only `[gateway]` and `[paths]` are looked at; `agentctl config check` judges the whole file.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import ConfigError, Problem
+
+DEFAULT_CONFIG = Path("/etc/gatewarden/agent.toml")
+_LIMIT = 256 * 1024
+_AT_LINE = re.compile(r"line (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The names and folders that agentctl needs to find agentd; the defaults are those of `agent.config`."""
+
+    site: str = "lab"
+    name: str = "gw-1"
+    state_dir: Path = Path("/var/lib/gatewarden")
+    runtime_dir: Path = Path("/run/gatewarden")
+
+    @property
+    def control(self) -> Path:
+        """The socket on which agentd answers."""
+        return self.runtime_dir / "control.sock"
+
+    @property
+    def last_status(self) -> tuple[Path, ...]:
+        """Where agentd leaves its status for those who come when it is gone, newest first."""
+        return (self.runtime_dir / "status.json", self.state_dir / "status.json")
+
+    @property
+    def outbox(self) -> Path:
+        """The event store."""
+        return self.state_dir / "outbox.db"
+
+
+def find(config: Path) -> Place:
+    """Read `config`; without the default file the defaults hold. Raises ConfigError."""
+    try:
+        with config.open("rb") as file:
+            raw = file.read(_LIMIT + 1)
+    except FileNotFoundError as error:
+        if config == DEFAULT_CONFIG:
+            return Place()
+        raise _fault(config, 0, "file", "does not exist") from error
+    except OSError as error:
+        raise _fault(config, 0, "file", f"cannot be read ({error.strerror})") from error
+    if len(raw) > _LIMIT:
+        raise _fault(config, 0, "file", f"is larger than {_LIMIT} bytes")
+    return parse(raw, config)
+
+
+def parse(raw: bytes, config: Path) -> Place:
+    """Read the text of a configuration. Raises ConfigError."""
+    try:
+        document = tomllib.loads(raw.decode())
+    except tomllib.TOMLDecodeError as error:
+        found = _AT_LINE.search(str(error))
+        raise _fault(config, int(found[1]) if found else 0, "syntax", str(error)) from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise _fault(config, 0, "syntax", "not a TOML document in UTF-8") from error
+    blank = Place()
+    return Place(
+        _text(document, "gateway", "site", blank.site, config),
+        _text(document, "gateway", "name", blank.name, config),
+        Path(_text(document, "paths", "state_dir", str(blank.state_dir), config)),
+        Path(_text(document, "paths", "runtime_dir", str(blank.runtime_dir), config)),
+    )
+
+
+def _text(document: dict[str, object], table: str, key: str, default: str, config: Path) -> str:
+    section = document.get(table, {})
+    value = section.get(key, default) if isinstance(section, dict) else None
+    if not isinstance(value, str) or "\0" in value:
+        raise _fault(config, 0, f"{table}.{key}", "must be a text (see `agentctl config check`)")
+    return value
+
+
+def _fault(config: Path, line: int, key: str, what: str) -> ConfigError:
+    return ConfigError((Problem(str(config), line, key, what),))

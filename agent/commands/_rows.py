@@ -1,0 +1,32 @@
+"""Reading the rows of a probe's report, and options that several measuring verbs share."""
+
+from __future__ import annotations
+
+import argparse
+
+from agent import histogram
+from agent.commands._table import micros
+from agent.histogram import NS_PER_US, Histogram
+from agent.model import Data
+
+
+def spread(row: Data, summary: str, buckets: str) -> Histogram:
+    """Give the histogram whose quantiles (in microseconds) are in `row[summary]` and whose counts are in `row[buckets]`."""
+    found = row.get(summary)
+    peak = found.get("max") if isinstance(found, dict) else None
+    max_ns = round(peak * NS_PER_US) if isinstance(peak, int | float) else 0
+    return histogram.from_plain({"max": max_ns, "buckets": row.get(buckets)})
+
+
+def three(row: Data, key: str) -> tuple[str, str, str]:
+    """Give p50, p99 and max of a summary for a table."""
+    found = row.get(key)
+    summary = found if isinstance(found, dict) else {}
+    return micros(summary.get("p50")), micros(summary.get("p99")), micros(summary.get("max"))
+
+
+def positive(text: str) -> int:
+    """Read a count from the command line."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 0 < int(text) <= 100_000):
+        raise argparse.ArgumentTypeError(f"{text!r} is no count, allowed: 1 .. 100000")
+    return int(text)

@@ -1,0 +1,119 @@
+"""The shapes of what agentctl prints and agentd sends, for `agentctl schema`; more keys may come within version 1."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, TypedDict
+
+from agent.model import Severity, State
+
+Open: TypeAlias = dict[str, object]
+
+
+class Probe(TypedDict):
+    """One probe."""
+
+    name: str
+    state: State
+    reason: str
+    remedy: str
+    events: int
+    lost: int
+    ns_per_event: float | None
+
+
+class Reset(TypedDict):
+    """Why the machine started last."""
+
+    cause: str
+    confidence: str
+
+
+class Mqtt(TypedDict):
+    """The way to the broker; sizes in bytes, ages in seconds, `dropped` in records."""
+
+    state: str
+    backlog_bytes: int | None
+    oldest_s: float | None
+    dropped: int | None
+
+
+class FindingRow(TypedDict):
+    """What a detector holds at the moment; `evidence` are numbers (seq) of events."""
+
+    detector: str
+    subject: str
+    state: State
+    summary: str
+    evidence: list[int]
+
+
+class Footprint(TypedDict, total=False):
+    """What the agent costs; null is unknown. `cpu_pct` is of one core."""
+
+    uss_kib: int | None
+    cpu_pct: float | None
+    wakeups_per_s: float | None
+    map_kib: int | None
+    flash_bytes_per_day: int | None
+
+
+class _Status(TypedDict):
+    schema: str
+    state: State
+    gateway: str
+    site: str
+    version: str | None
+    boot_id: str | None
+    uptime_s: float | None
+    tier: str | None
+    last_reset: Reset
+    probes: list[Probe]
+    mqtt: Mqtt
+    workloads: list[Open]
+    streams: list[Open]
+    gpus: list[Open]
+    watchdogs: list[Open]
+    findings: list[FindingRow]
+    agent: Footprint
+
+
+class Status(_Status, total=False):
+    """`agentctl status --json`. Only if agentd does not run, `stale_s` is the age of this status; null: there never was one."""
+
+    stale_s: float | None
+    not_running: str
+
+
+class MetricsProbe(TypedDict):
+    """One probe in a metrics sample."""
+
+    name: str
+    state: State
+    events: int
+    lost: int
+    ns_per_event: float | None
+    cpu_pct: float | None
+
+
+class Metrics(TypedDict):
+    """One metrics sample; beside these keys one for each probe, with its report of the interval."""
+
+    schema: str
+    pressure: Open
+    probes: list[MetricsProbe]
+    agent: Footprint
+
+
+class Event(TypedDict):
+    """One recorded event. `(boot_id, seq)` is unique on a gateway; what `data` holds is the schema of its kind."""
+
+    record: Literal["event"]
+    boot_id: str
+    seq: int
+    t_mono_ns: int
+    t_wall: float
+    source: str
+    kind: str
+    subject: str
+    severity: Severity
+    data: Open

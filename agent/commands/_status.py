@@ -1,0 +1,118 @@
+"""The status object: from agentd, or the last one that it left behind, always with every key of the contract."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import cast
+
+from agent.commands._place import Place
+from agent.errors import BadRequest, NotRunning
+from agent.linux.clock import SystemClock, boot_id
+from agent.linux.unix import ask
+from agent.model import STATES, Data, Json, State
+
+SCHEMA = "gatewarden.status/1"
+TIMEOUT_S = 2.0
+_LIMIT = 4 << 20
+
+
+def blank(place: Place) -> Data:
+    """Give a status of which nothing is known: all keys of the contract, `null` for what cannot be told."""
+    return {
+        "schema": SCHEMA,
+        "state": "unknown",
+        "gateway": place.name,
+        "site": place.site,
+        "version": None,
+        "boot_id": None,
+        "uptime_s": None,
+        "tier": None,
+        "last_reset": {"cause": "unknown", "confidence": "none"},
+        "probes": [],
+        "mqtt": {"state": "unknown", "backlog_bytes": None, "oldest_s": None, "dropped": None},
+        "workloads": [],
+        "streams": [],
+        "gpus": [],
+        "watchdogs": [],
+        "findings": [],
+        "agent": dict.fromkeys(("uss_kib", "cpu_pct", "wakeups_per_s", "map_kib", "flash_bytes_per_day")),
+    }
+
+
+def fetch(place: Place, timeout_s: float = TIMEOUT_S) -> Data:
+    """Ask agentd. Raises NotRunning, Refused, BadRequest (an answer that is no status)."""
+    return parse(ask(place.control, {"verb": "status"}, timeout_s), place)
+
+
+def fetch_or_last(place: Place, timeout_s: float = TIMEOUT_S) -> Data:
+    """Ask agentd, else give its last status with `stale_s` added. Raises Refused and BadRequest."""
+    try:
+        return fetch(place, timeout_s)
+    except NotRunning as error:
+        return last(place) | {"not_running": str(error)}
+
+
+def parse(value: Json, place: Place) -> Data:
+    """Complete a status that came from elsewhere. A key of a wrong type is as good as missing. Raises BadRequest."""
+    if not isinstance(value, dict) or value.get("state") not in STATES:
+        raise BadRequest("the answer is no status of agentd")
+    known = blank(place)
+    fitting = {key: item for key, item in value.items() if _fits(item, known.get(key))}
+    for key in ("last_reset", "mqtt", "agent"):
+        if isinstance(fitting.get(key), dict):
+            fitting[key] = cast("Data", known[key]) | cast("Data", fitting[key])
+    return known | fitting | {"schema": SCHEMA}
+
+
+def _fits(item: Json, example: Json) -> bool:
+    if isinstance(example, list):
+        return isinstance(item, list) and all(isinstance(row, dict) for row in item)
+    if isinstance(example, dict):
+        return isinstance(item, dict)
+    return example is None or isinstance(item, type(example))
+
+
+def last(place: Place) -> Data:
+    """Give the last status that agentd wrote, with `stale_s` (its age; `null` if there never was one)."""
+    for path in place.last_status:
+        try:
+            status, written = _read(path, place)
+        except (OSError, BadRequest):
+            continue
+        return status | {"stale_s": round(max(0.0, SystemClock().wall() - written), 1)}
+    return blank(place) | {"boot_id": boot_id(), "stale_s": None}
+
+
+def _read(path: Path, place: Place) -> tuple[Data, float]:
+    # O_NONBLOCK: whatever lies there, a FIFO included, it must not hold us up.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        raw = file.read(_LIMIT)
+        written = os.fstat(file.fileno()).st_mtime
+    try:
+        return parse(json.loads(raw), place), written
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{path} is no JSON") from error
+
+
+def running(status: Data) -> bool:
+    """Whether it came from a living agentd."""
+    return "stale_s" not in status
+
+
+def state_of(status: Data) -> State:
+    """Give its verdict."""
+    return cast("State", status["state"])
+
+
+def rows(status: Data, key: str) -> list[Data]:
+    """Give the objects listed under `key`."""
+    found = status.get(key)
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def part(status: Data, key: str) -> Data:
+    """Give the object under `key`, an empty one if there is none."""
+    found = status.get(key)
+    return found if isinstance(found, dict) else {}

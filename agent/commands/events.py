@@ -1,0 +1,109 @@
+"""events: what was recorded, oldest first: facts, findings, decisions, outcomes.
+
+Asks agentd; without it the event store is read, so that a dead agent's last events can be seen.
+With --follow new ones are shown as they come, until Ctrl-C; --follow --json prints one JSON object a line (JSON Lines).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from agent.commands import _exit
+from agent.commands._call import Call
+from agent.commands._rows import positive
+from agent.commands._screen import Screen
+from agent.commands._since import since
+from agent.commands._status_view import text
+from agent.commands._store import read
+from agent.commands._table import pairs, when
+from agent.linux.clock import SystemClock, pause
+from agent.model import Data, Json
+
+EXAMPLES = """examples:
+  agentctl events --since 1h --kind 'timer.*'
+  agentctl events --limit 1000 --json | jq '.events[].kind'
+  agentctl events --follow
+"""
+POLL_S = 1.0
+BATCH = 500
+SEEN = 4 * BATCH
+_STYLE = {"warning": "degraded", "error": "critical", "critical": "critical"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument("--since", metavar="TIME", help="not older than this: 90s, 15m, 1h, 2d, or ISO 8601")
+    parser.add_argument("--kind", default="*", metavar="GLOB", help="only of this kind, as 'timer.*'")
+    parser.add_argument("--limit", type=positive, default=100, metavar="N", help="the newest N (default 100)")
+    parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
+
+
+def run(call: Call) -> int:
+    """Show what there is, and what comes."""
+    begin = since(call.option("since"), SystemClock().wall()) if call.option("since") else None
+    found = fetch(call, call.option("limit"), begin)
+    if not call.option("follow"):
+        if call.json:
+            call.screen.json({"schema": "gatewarden.events/1", "events": list[Json](found)})
+        else:
+            _show(call, found)
+        return _exit.OK
+    seen: dict[str, None] = {}
+    while True:
+        fresh = new(found, seen)
+        _show(call, fresh)
+        call.screen.out.flush()
+        pause(POLL_S)
+        found = fetch(call, BATCH, begin)
+
+
+def fetch(call: Call, limit: int, begin: float | None) -> list[Data]:
+    """Give the newest `limit` records of the kind that is asked for, oldest first."""
+    kind: str = call.option("kind")
+    found = read(call.place(), limit, begin, kind)
+    return [row for row in found if kind == "*" or fnmatchcase(kind_of(row), kind)][-limit:]
+
+
+def new(found: list[Data], seen: dict[str, None]) -> list[Data]:
+    """Give those that are not in `seen`, and remember them: as many as can come again. Pure but for `seen`."""
+    fresh = [row for row in found if _identity(row) not in seen]
+    seen.update((_identity(row), None) for row in fresh)
+    for old in list(seen)[: max(0, len(seen) - SEEN)]:
+        del seen[old]
+    return fresh
+
+
+def _identity(row: Data) -> str:
+    """Events are known by boot and number; other records by their time and subject."""
+    keys = ("boot_id", "seq") if row.get("seq") is not None else ("boot_id", "t_mono_ns", "record", "subject")
+    return repr([row.get(key) for key in keys])
+
+
+def kind_of(row: Data) -> str:
+    """Give the dotted kind of an event, or the envelope and what it is about: `finding.timer_late`, `outcome.snapshot`."""
+    if isinstance(row.get("kind"), str):
+        return str(row["kind"])
+    return f"{row.get('record', 'event')}.{row.get('detector') or row.get('action') or ''}".rstrip(".")
+
+
+def _show(call: Call, found: list[Data]) -> None:
+    for row in found:
+        if call.json:
+            call.screen.json(row, compact=True)
+        else:
+            for line in view(call.screen, row):
+                call.screen.line(line)
+
+
+def view(screen: Screen, row: Data) -> Iterator[str]:
+    """Give one record as a line: time, severity or state, kind, subject, and what it carries."""
+    level, subject = text(row.get("severity") or row.get("state")), row.get("subject")
+    data, finding = row.get("data"), row.get("finding")
+    said = row.get("summary") or row.get("detail") or row.get("reason")
+    if subject is None and isinstance(finding, dict):
+        subject = finding.get("subject")
+    rest = text(said) if said else pairs(data if isinstance(data, dict) else {})
+    level = screen.paint(f"{level:8}", _STYLE.get(level, level))
+    yield f"{when(row.get('t_wall'))}  {level}  {text(kind_of(row)):22}  {text(subject)}  {rest}"

@@ -53,7 +53,7 @@ class Histogram:
         for index, n in enumerate(self.counts):
             seen += n
             if n and seen >= rank:
-                return min(upper_edge(index), self.max_ns) if self.max_ns else upper_edge(index)
+                return min(upper_edge(index), self.max_ns)
         return self.max_ns
 
     def minus(self, older: Histogram) -> Histogram:

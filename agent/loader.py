@@ -48,13 +48,14 @@ def load_object(loader: Loader, probe: Probe) -> Loaded:
 
 
 def load(settings: Config) -> list[Loading]:
-    """Pin every enabled probe in the bpffs at `bpffs_dir`, mounting one there if need be. Raises ProbeError if it cannot be used.
+    """Pin every enabled probe in the bpffs at `bpffs_dir`, mounting one there if need be.
 
-    A second call is a no-op; objects of another version and of probes that are no longer enabled are removed.
+    Raises a ProbeError if the bpffs cannot be used; a single probe that fails is told in its row. A second call is a no-op;
+    objects of another version, and of probes that are no longer enabled, are removed.
     """
-    bpffs = Path(settings.paths.bpffs_dir)
+    bpffs = settings.paths.bpffs_dir
     if pins.prepare(bpffs):
-        mark = Path(settings.paths.runtime_dir) / MOUNTED_MARK
+        mark = settings.paths.runtime_dir / MOUNTED_MARK
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
     loader = Loader()
@@ -71,11 +72,11 @@ def load(settings: Config) -> list[Loading]:
 def _pin_one(loader: Loader, bpffs: Path, name: str) -> Loading:
     try:
         probe = probes.load(name)
-        folder = pins.folder_of(bpffs, name, probes.object_path(name)) if probes.object_path(name).exists() else None
-        if folder is not None and folder.exists():
+        path = probes.object_path(name)
+        if path.exists() and pins.folder_of(bpffs, name, path).exists():
             return Loading(name, "present")
         loaded = load_object(loader, probe)
-        pins.pin(pins.folder_of(bpffs, name, probes.object_path(name)), loaded, probe.STEERED)
+        pins.pin(pins.folder_of(bpffs, name, path), loaded, probe.STEERED)
         return Loading(name, "loaded", "; ".join(loaded.left_out.values()))
     except ProbeError as error:
         return Loading(name, "failed", error.reason, error.remedy)
@@ -85,11 +86,11 @@ def _pin_one(loader: Loader, bpffs: Path, name: str) -> Loading:
 
 def unload(settings: Config) -> list[str]:
     """Remove every pinned object (which detaches it), and the bpffs if `load` mounted it. Gives the folders removed."""
-    bpffs = Path(settings.paths.bpffs_dir)
+    bpffs = settings.paths.bpffs_dir
     folders = pins.loaded_folders(bpffs)
     for folder in folders:
         pins.remove(folder)
-    mark = Path(settings.paths.runtime_dir) / MOUNTED_MARK
+    mark = settings.paths.runtime_dir / MOUNTED_MARK
     if mark.exists():
         pins.unmount(bpffs)
         mark.unlink()

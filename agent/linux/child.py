@@ -1,0 +1,71 @@
+"""Child processes of agentd: the configuration check and the loader. Argument lists, bounded in time, never a shell."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.errors import ConfigError, LoadFailed, Problem
+from agent.linux import handover
+from agent.linux.handover import Handed
+from agent.model import Data
+
+_CONFIG_S = 20
+_LOADER_S = 60
+
+
+def validated(path: Path) -> Data:
+    """Have a short-lived child check the configuration, and give it as plain data. Raises ConfigError.
+
+    pydantic costs 10-12 MiB resident: it comes and goes with the child.
+    """
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "agent.config", str(path)], capture_output=True, text=True, timeout=_CONFIG_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError((Problem(str(path), 0, "", f"the check took longer than {_CONFIG_S} s"),)) from error
+    if result.returncode != 0:
+        raise Rejected(result.stderr.strip())
+    plain: Data = json.loads(result.stdout)
+    return plain
+
+
+class Rejected(ConfigError):
+    """A configuration that the child refused; the text is the child's, a line for each problem."""
+
+    def __init__(self, text: str) -> None:
+        """Keep the child's words."""
+        super().__init__(())
+        self.args = (text,)
+
+
+def loaded_probes(config: Path) -> Iterator[Handed]:
+    """Start a loader and yield each probe as it arrives. Raises LoadFailed if it dies or takes too long."""
+    ours, theirs = handover.pair()
+    with ours, contextlib.ExitStack() as stack:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "agent.loader", "--config", str(config), "--give", str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+        )
+        stack.callback(_end, child)
+        theirs.close()
+        ours.settimeout(_LOADER_S)
+        try:
+            while (handed := handover.receive(ours)) is not None:
+                yield handed
+        except TimeoutError as error:
+            raise LoadFailed(f"the loader took longer than {_LOADER_S} s", "agentctl probes load") from error
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    try:
+        child.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

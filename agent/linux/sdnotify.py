@@ -1,0 +1,16 @@
+"""The sd_notify(3) protocol, our side of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+
+def notify(state: str) -> None:
+    """Tell systemd (sd_notify(3)), if it started us with Type=notify."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end, contextlib.suppress(OSError):
+        end.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)

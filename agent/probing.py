@@ -1,0 +1,254 @@
+"""The probes that run in this agentd: where their objects come from, their rings, their aggregates, their own cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent import fallback, probes
+from agent.config import Config
+from agent.errors import BpfError, GatewardenError, LoadFailed, NotPermitted, ProbeError
+from agent.linux import pins
+from agent.linux.attached import Attached
+from agent.linux.bpf import possible_cpus
+from agent.linux.child import loaded_probes
+from agent.model import Data, Json, Sighting, State
+from agent.pipeline import Pipeline
+from agent.ports import Loop, Probe
+
+_BATCH = 256
+
+
+@dataclass(slots=True)
+class Running:
+    """One enabled probe: attached, or not with the reason why."""
+
+    name: str
+    probe: Probe
+    attached: Attached | None = None
+    origin: str = ""
+    """`pinned` (by `agentctl probes load`), `loaded` (by our own loader child), or the /proc file that serves instead."""
+    state: State = "unknown"
+    reason: str = ""
+    remedy: str = ""
+    bad_records: int = 0
+    stats: list[dict[str, int]] = field(default_factory=list)
+    misses: int | None = None
+    """Runs that the kernel skipped because the program was running on that CPU already; None where it does not say."""
+    ns_per_event: float | None = None
+    cpu_pct: float | None = None
+    last: Data = field(default_factory=dict)
+    """The snapshot of the last tick, for the difference."""
+
+    @property
+    def lost(self) -> int:
+        """Events that nobody will see: ring full, or a record that could not be read."""
+        return sum(row["lost"] for row in self.stats) + self.bad_records
+
+
+class Probing:
+    """Owns the attached objects; turns ring records into sightings for the pipeline, one batch at a time for each probe."""
+
+    def __init__(self, settings: Config, loop: Loop, pipeline: Pipeline, cursor: Callable[[str], int]) -> None:
+        """Load nothing yet. `cursor` gives the last committed position of a ring, by its key."""
+        self._settings = settings
+        self._loop = loop
+        self._pipeline = pipeline
+        self._cursor = cursor
+        self._cpus = possible_cpus()
+        self.running = {name: Running(name, probes.load(name)) for name in settings.probes.enabled}
+
+    def start(self, config_path: Path, *, may_load: bool) -> None:
+        """Attach what is pinned; load the rest through a child if this process `may_load`; steer and watch all of it."""
+        bpffs = self._settings.paths.bpffs_dir
+        for run in self.running.values():
+            self._open_pins(run, bpffs)
+        missing = [run for run in self.running.values() if run.attached is None]
+        if missing and may_load:
+            self._load(config_path)
+        for run in self.running.values():
+            self._watch(run)
+
+    def _open_pins(self, run: Running, bpffs: Path) -> None:
+        run.state, run.reason = "degraded", "not loaded, and this user may not load it"
+        run.remedy = "as root: agentctl probes load"
+        try:
+            folder = pins.folder_of(bpffs, run.name, probes.object_path(run.name))
+            if folder in pins.loaded_folders(bpffs):
+                run.attached = Attached.from_pins(folder, self._cpus)
+                run.origin = "pinned"
+        except NotPermitted as error:
+            run.reason, run.remedy = error.reason, error.remedy
+        except OSError:
+            run.reason, run.remedy = f"{probes.object_path(run.name)} is missing", "make -C bpf, or reinstall gatewarden"
+        except BpfError as error:
+            run.reason, run.remedy = (
+                f"pinned, but cannot be opened: {error}",
+                "run as a member of group gatewarden, kernel >= 5.19",
+            )
+
+    def _load(self, config_path: Path) -> None:
+        try:
+            for handed in loaded_probes(config_path):
+                run = self.running[handed.probe]
+                if handed.error is not None:
+                    run.reason, run.remedy = handed.error.reason, handed.error.remedy
+                elif handed.loaded is not None:
+                    run.attached = Attached(handed.loaded.maps, handed.loaded.programs, handed.loaded.links, self._cpus)
+                    run.origin, run.reason = "loaded", "; ".join(handed.loaded.left_out.values())
+        except ProbeError as error:
+            for run in self.running.values():
+                if run.attached is None:
+                    run.reason, run.remedy = error.reason, error.remedy
+
+    def _watch(self, run: Running) -> None:
+        if run.attached is None:
+            return
+        try:
+            run.attached.maps.steer(run.probe.steer(self._settings.probes.options[run.name], run.attached.maps))
+            run.last = run.probe.snapshot(run.attached.maps)
+            run.stats = run.attached.maps.stats(len(run.probe.HOOKS))
+        except (GatewardenError, ValueError) as error:
+            run.attached.close()
+            run.attached, run.state = None, "degraded"
+            run.reason, run.remedy = f"cannot be steered: {error}", "agentctl probes unload, then load"
+            return
+        run.state, run.remedy = "ok", ""
+        if run.origin == "pinned":
+            run.reason = ""
+        if run.attached.ring is not None:
+            run.attached.ring.skip_to(self._cursor(self._key(run)))
+            self._listen(run)
+
+    def _key(self, run: Running) -> str:
+        assert run.attached is not None
+        assert run.attached.ring is not None
+        return f"{self._pipeline.boot_id}/{run.name}/{run.attached.ring.id}"
+
+    def _listen(self, run: Running) -> None:
+        if run.attached is not None and run.attached.ring is not None:
+            self._loop.on_readable(run.attached.ring.fd, lambda: self._drain(run), f"ring {run.name}")
+
+    def _drain(self, run: Running) -> None:
+        """Take one batch; the ring is listened to again, and its space given back, once the batch is durable."""
+        assert run.attached is not None
+        assert run.attached.ring is not None
+        ring = run.attached.ring
+        self._loop.forget(ring.fd)
+        records = ring.read(_BATCH)
+        sightings = [found for _position, record in records if (found := self._decode(run, record)) is not None]
+        position = ring.position
+
+        def durable() -> None:
+            if run.attached is not None:
+                ring.advance(position)
+                self._listen(run)
+
+        self._pipeline.take(sightings, {self._key(run): position}, durable)
+
+    def _decode(self, run: Running, record: bytes) -> Sighting | None:
+        try:
+            return run.probe.sighting(memoryview(record))
+        except ValueError:
+            run.bad_records += 1
+            return None
+
+    def snapshot(self, name: str) -> Data:
+        """Give the cumulative snapshot of one probe. Raises LoadFailed if it does not run, with the remedy."""
+        run = self.running.get(name)
+        if run is None:
+            raise LoadFailed(f"probe {name} is not enabled", f"add it to [probes] enabled; known: {', '.join(probes.names())}")
+        if run.attached is None:
+            raise LoadFailed(f"probe {name} is off: {run.reason}", run.remedy)
+        return {**run.probe.snapshot(run.attached.maps), "lost": run.lost}
+
+    def tick(self, elapsed_s: float) -> Data:
+        """Read all aggregates and costs; gives `{probe: report of the interval}`."""
+        reports: Data = {}
+        for run in self.running.values():
+            if run.attached is None:
+                self._fall_back(run, reports)
+                continue
+            self._cost(run, run.attached, elapsed_s)
+            fresh = run.probe.snapshot(run.attached.maps)
+            reports[run.name] = run.probe.report(run.last, fresh)
+            run.last = fresh
+        return reports
+
+    def _fall_back(self, run: Running, reports: Data) -> None:
+        fresh = fallback.read(run.name)
+        found = fallback.report(run.name, run.last or None, fresh)
+        run.last = fresh or {}
+        if found is not None:
+            reports[run.name] = found
+            run.origin = str(found["source"])
+
+    def _cost(self, run: Running, attached: Attached, elapsed_s: float) -> None:
+        now = attached.maps.stats(len(run.probe.HOOKS))
+        run.ns_per_event, run.cpu_pct = cost(run.stats, now, elapsed_s * self._cpus)
+        run.stats = now
+        run.misses = attached.misses()
+
+    def off(self, name: str) -> bool:
+        """Clear the enabled flag of a probe; gives whether it was running."""
+        run = self.running.get(name)
+        if run is None or run.attached is None:
+            return False
+        run.attached.maps.steer(bytes(8))
+        run.state, run.reason = "degraded", "switched off: the probes cost more CPU than [budget] allows"
+        run.remedy = "raise [budget] cpu_pct, or leave the probe out of [probes] enabled; then restart agentd"
+        return True
+
+    def map_kib(self) -> int:
+        """Give the kernel memory of all maps in KiB."""
+        return sum(run.attached.map_bytes() for run in self.running.values() if run.attached is not None) // 1024
+
+    def rows(self) -> list[Json]:
+        """Give the `probes` part of the status."""
+        return [_row(run) for run in self.running.values()]
+
+    def close(self) -> None:
+        """Let go of everything; unpinned probes are detached, pinned ones go on."""
+        for run in self.running.values():
+            if run.attached is not None:
+                attached, run.attached = run.attached, None
+                if attached.ring is not None:
+                    self._loop.forget(attached.ring.fd)
+                attached.close()
+
+
+def _row(run: Running) -> Data:
+    return {
+        "name": run.name,
+        "state": run.state,
+        "reason": run.reason,
+        "remedy": run.remedy,
+        "origin": run.origin,
+        "events": sum(row["runs"] for row in run.stats) if run.stats else 0,
+        "lost": run.lost,
+        "missed": sum(row["missed"] for row in run.stats),
+        "recursion_misses": run.misses,
+        "suppressed": sum(row["suppressed"] for row in run.stats),
+        "ns_per_event": None if run.ns_per_event is None else round(run.ns_per_event, 1),
+        "cpu_pct": None if run.cpu_pct is None else round(run.cpu_pct, 4),
+    }
+
+
+def cost(before: list[dict[str, int]], after: list[dict[str, int]], cpu_seconds: float) -> tuple[float | None, float | None]:
+    """Give `(ns per event, per cent of all CPU time)` of an interval from the hooks' counters; None where it cannot be known.
+
+    One run in 64 is timed, so a hook's mean is over all its timed runs since the load, not over those of the interval.
+    """
+    events, spent = 0, 0.0
+    for old, new in zip(before or after, after, strict=True):
+        runs = new["runs"] - old["runs"]
+        if runs <= 0:
+            continue
+        if not new["timed_runs"]:
+            return None, None
+        events += runs
+        spent += runs * new["timed_ns"] / new["timed_runs"]
+    if not events:
+        return None, 0.0
+    return spent / events, 100 * spent / (cpu_seconds * 1e9) if cpu_seconds > 0 else None

@@ -1,0 +1,146 @@
+"""agentd at work: what happens on each tick, and what it answers on the control socket. Everything it needs is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from agent import checks, status
+from agent.checks import Check, Facts
+from agent.errors import BadRequest
+from agent.linux import atomic, procfs
+from agent.linux.selfstat import SelfStat, SelfStatReader
+from agent.model import Data, Json, Sighting
+from agent.pipeline import Pipeline
+from agent.ports import Clock
+from agent.probing import Probing
+from agent.status import Footprint, Identity, Reading
+
+_HEALTH_EVERY_S = 60.0
+_EVENTS_MOST = 1000
+
+
+class Telemetry(Protocol):
+    """What the service needs of the outbox and the publisher."""
+
+    def state(self) -> Data:
+        """Give the `mqtt` part of the status."""
+        ...
+
+    def metric(self, payload: Data) -> None:
+        """Send a metrics sample."""
+        ...
+
+    def health(self, payload: Data) -> None:
+        """Send a health message."""
+        ...
+
+    def recent(self, limit: int, since_wall: float | None, kind: str | None) -> list[Data]:
+        """Give recorded events, newest last."""
+        ...
+
+
+@dataclass(slots=True)
+class Service:
+    """One per agentd. `tick` is called every metrics period by the loop."""
+
+    identity: Identity
+    clock: Clock
+    pipeline: Pipeline
+    probing: Probing
+    telemetry: Telemetry
+    budget_pct: float
+    status_file: Path
+    facts: Callable[[], Facts]
+    meter: SelfStatReader = field(default_factory=SelfStatReader)
+    _first: Reading | None = None
+    _last: Reading | None = None
+    _cost: Footprint | None = None
+    _started_ns: int = 0
+    _health_ns: int = 0
+    _verdict: str = ""
+    _latest: Data = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Take the first readings, and write the first status: before it there is nothing to differ from."""
+        self._started_ns = self.clock.mono_ns()
+        self._first = self._last = self._reading(self.meter.read())
+        self._write_status()
+
+    def tick(self) -> None:
+        """Read, judge, tell: aggregates and own cost into detectors, status file, metrics and health."""
+        assert self._first is not None
+        assert self._last is not None
+        stat = self.meter.read()
+        now = self._reading(stat)
+        reports = self.probing.tick(now.t_s - self._last.t_s)
+        rows = self.probing.rows()
+        self._cost = status.footprint(self._first, self._last, now, stat.uss_kib, self.probing.map_kib(), rows)
+        self._last = now
+        self.pipeline.sample(self._cost_sighting(rows))
+        self.pipeline.tick()
+        self._latest = status.metrics(reports, procfs.pressure_data(), self._cost, rows)
+        self._write_status()
+        self.telemetry.metric(self._latest)
+        self._tell_health()
+
+    def _reading(self, stat: SelfStat) -> Reading:
+        return Reading(self.clock.mono_ns() / 1e9, stat.cpu_s, stat.wakeups, stat.flash_bytes)
+
+    def _cost_sighting(self, rows: list[Json]) -> Sighting:
+        shares: Data = {str(row["name"]): row["cpu_pct"] for row in rows if isinstance(row, dict)}
+        total = self._cost.bpf_cpu_pct if self._cost is not None else None
+        data: Data = {"cpu_pct": total, "budget_pct": self.budget_pct, "probes": shares}
+        return Sighting(self.clock.mono_ns(), "agent", "agent.cost", "probes", "info", data)
+
+    def status(self) -> Data:
+        """Give the status object of DESIGN section 3."""
+        uptime = (self.clock.mono_ns() - self._started_ns) / 1e9
+        findings = list(self.pipeline.open.values())
+        found = status.status(self.identity, uptime, self.probing.rows(), self.telemetry.state(), findings, self._cost)
+        return {**found, "t_wall": round(self.clock.wall(), 3)}
+
+    def _write_status(self) -> None:
+        atomic.write_json(self.status_file, self.status())
+
+    def _tell_health(self) -> None:
+        """Send the verdict of the one check runner when it changes, and once a minute."""
+        found = checks.run(self.facts(), self.status())
+        verdict = checks.verdict(found)
+        now = self.clock.mono_ns()
+        if verdict == self._verdict and now - self._health_ns < _HEALTH_EVERY_S * 1e9:
+            return
+        self._verdict, self._health_ns = verdict, now
+        bad = [_plain(check) for check in found if check.state != "ok"]
+        self.telemetry.health({"schema": "gatewarden.health/1", "state": verdict, "checks": len(found), "not_ok": bad})
+
+    def verbs(self) -> Mapping[str, Callable[[Data], Json]]:
+        """Give the control socket's table."""
+        return {
+            "status": lambda _request: self.status(),
+            "probes": lambda _request: self.probing.rows(),
+            "snapshot": self._snapshot,
+            "events": self._events,
+        }
+
+    def _snapshot(self, request: Data) -> Json:
+        name = request.get("probe")
+        if not isinstance(name, str):
+            raise BadRequest("snapshot: probe must be a string")
+        return {**self.probing.snapshot(name), "t_mono_ns": self.clock.mono_ns()}
+
+    def _events(self, request: Data) -> Json:
+        limit, since, kind = request.get("limit", 100), request.get("since_wall"), request.get("kind")
+        if not isinstance(limit, int) or not isinstance(since, int | float | None) or not isinstance(kind, str | None):
+            raise BadRequest("events: limit is a whole number, since_wall seconds, kind a string")
+        return list[Json](self.telemetry.recent(max(1, min(limit, _EVENTS_MOST)), since, kind))
+
+    def metrics(self) -> Data:
+        """Give the last metrics sample, for the OpenMetrics endpoint."""
+        return self._latest
+
+
+def _plain(check: Check) -> Data:
+    return {"group": check.group, "name": check.name, "state": check.state, "reason": check.reason, "remedy": check.remedy}

@@ -1,0 +1,153 @@
+"""The status object of `agentctl status --json`, put together from what the parts say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from agent import __version__
+from agent.model import Data, Finding, Json, State, worst
+
+SCHEMA = "gatewarden.status/1"
+SCHEMA_METRICS = "gatewarden.metrics/1"
+_TOP = 10
+_DAY_S = 86_400.0
+# Flash writes are told as a daily rate only once there is enough of a day to tell from.
+_FLASH_AFTER_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who speaks: constant while agentd runs."""
+
+    site: str
+    gateway: str
+    boot_id: str
+    tier: str
+    tier_reason: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What agentd costs. None is unknown, never 0."""
+
+    uss_kib: int | None
+    cpu_pct: float | None
+    """Of one core, over the last interval."""
+    wakeups_per_s: float | None
+    map_kib: int | None
+    flash_bytes_per_day: int | None
+    bpf_cpu_pct: float | None
+    """Of all CPUs, over the last interval; None when a probe's cost is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Cumulative self-measurements at one time."""
+
+    t_s: float
+    cpu_s: float
+    wakeups: int
+    flash_bytes: int | None
+
+
+def footprint(first: Reading, last: Reading, now: Reading, uss_kib: int, map_kib: int, probes: Sequence[Json]) -> Footprint:
+    """Give the footprint of the interval `last`..`now`; flash writes over the whole run since `first`."""
+    elapsed = now.t_s - last.t_s
+    return Footprint(
+        uss_kib=uss_kib,
+        cpu_pct=round(100 * (now.cpu_s - last.cpu_s) / elapsed, 3) if elapsed > 0 else None,
+        wakeups_per_s=round((now.wakeups - last.wakeups) / elapsed, 2) if elapsed > 0 else None,
+        map_kib=map_kib,
+        flash_bytes_per_day=_per_day(first, now),
+        bpf_cpu_pct=_bpf_share(probes),
+    )
+
+
+def _per_day(first: Reading, now: Reading) -> int | None:
+    elapsed = now.t_s - first.t_s
+    if first.flash_bytes is None or now.flash_bytes is None or elapsed < _FLASH_AFTER_S:
+        return None
+    return round((now.flash_bytes - first.flash_bytes) / elapsed * _DAY_S)
+
+
+def _bpf_share(probes: Sequence[Json]) -> float | None:
+    shares = [row.get("cpu_pct") for row in probes if isinstance(row, dict) and row.get("origin") in {"pinned", "loaded"}]
+    known = [share for share in shares if isinstance(share, int | float)]
+    return round(sum(known), 4) if known and len(known) == len(shares) else None
+
+
+def status(
+    identity: Identity, uptime_s: float, probes: Sequence[Json], mqtt: Data, findings: Sequence[Finding], cost: Footprint | None
+) -> Data:
+    """Give the whole object, every key of the contract present."""
+    return {
+        "schema": SCHEMA,
+        "state": state(probes, mqtt, findings),
+        "gateway": identity.gateway,
+        "site": identity.site,
+        "version": __version__,
+        "boot_id": identity.boot_id,
+        "pid": identity.pid,
+        "uptime_s": round(uptime_s, 1),
+        "tier": identity.tier,
+        "tier_reason": identity.tier_reason,
+        "last_reset": {"cause": "unknown", "confidence": "none"},
+        "probes": list(probes),
+        "mqtt": mqtt,
+        "workloads": [],
+        "streams": [],
+        "gpus": [],
+        "watchdogs": [],
+        "findings": [_finding(finding) for finding in findings],
+        "agent": {} if cost is None else dict(asdict(cost)),
+    }
+
+
+def state(probes: Sequence[Json], mqtt: Data, findings: Sequence[Finding]) -> State:
+    """Give the worst of the parts. A broker that is away degrades nothing by itself: the outbox holds what it misses."""
+    parts: list[State] = [finding.state for finding in findings]
+    parts += [_as_state(row.get("state")) for row in probes if isinstance(row, dict)]
+    if mqtt.get("dropped"):
+        parts.append("degraded")
+    return worst(parts)
+
+
+def _as_state(value: Json) -> State:
+    known: dict[Json, State] = {"ok": "ok", "degraded": "degraded", "critical": "critical"}
+    return known.get(value, "unknown") if isinstance(value, str) else "unknown"
+
+
+def _finding(finding: Finding) -> Data:
+    return {
+        "detector": finding.detector,
+        "subject": finding.subject,
+        "state": finding.state,
+        "summary": finding.summary,
+        "evidence": list(finding.evidence),
+    }
+
+
+def metrics(reports: Data, pressure: Data, footprint: Footprint, probes: Sequence[Json]) -> Data:
+    """Give one metrics sample: every probe's interval, cut to what a consumer plots, with PSI and our own cost."""
+    return {
+        "schema": SCHEMA_METRICS,
+        **{name: trimmed(report) for name, report in reports.items()},
+        "pressure": pressure,
+        "probes": [
+            {key: row.get(key) for key in ("name", "state", "events", "lost", "ns_per_event", "cpu_pct")}
+            for row in probes
+            if isinstance(row, dict)
+        ],
+        "agent": dict(asdict(footprint)),
+    }
+
+
+def trimmed(report: Json) -> Json:
+    """Cut every list of a report to its first `_TOP` rows and leave raw buckets out: they stay readable at the box."""
+    if isinstance(report, dict):
+        return {key: trimmed(value) for key, value in report.items() if not key.endswith("buckets")}
+    if isinstance(report, list):
+        return [trimmed(item) for item in report[:_TOP]]
+    return report

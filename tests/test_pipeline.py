@@ -1,0 +1,131 @@
+"""The hub: what flows in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.model import Data, Decision, Event, Finding, Outcome, Sighting
+from agent.pipeline import Pipeline
+
+LATE = Sighting(1_000, "timers", "timer.late", "some_timer_fn", "warning", {"late_us": 12.0})
+
+
+class StillClock:
+    """A clock that stands at 5 s monotonic, 100 s wall."""
+
+    def mono_ns(self) -> int:
+        """Give 5 s."""
+        return 5_000_000_000
+
+    def wall(self) -> float:
+        """Give 100 s."""
+        return 100.0
+
+
+@dataclass
+class MemoryStore:
+    """A store that commits at once, and remembers."""
+
+    batches: list[tuple[list[Data], dict[str, int]]] = field(default_factory=list)
+    seq: int = 0
+
+    def next_seq(self) -> int:
+        """Count."""
+        self.seq += 1
+        return self.seq
+
+    def append(self, records: Sequence[Data], cursors: Mapping[str, int], done: Callable[[], None]) -> None:
+        """Keep the batch and report it durable."""
+        self.batches.append((list(records), dict(cursors)))
+        done()
+
+    def metric(self, payload: Data) -> None:
+        """Not used here."""
+
+
+@dataclass
+class Echo:
+    """A detector that finds every event critical, and ends all findings on a tick."""
+
+    name: str = "echo"
+
+    def see(self, event: Event) -> Iterable[Finding]:
+        """Give one finding."""
+        yield Finding(event.t_mono_ns, self.name, event.subject, "critical", "seen", (event.seq,))
+
+    def tick(self, now_ns: int) -> Iterable[Finding]:
+        """End it."""
+        yield Finding(now_ns, self.name, "some_timer_fn", "ok", "quiet")
+
+
+class Always:
+    """A policy that wants `note`, and an action that no table has."""
+
+    def decide(self, finding: Finding) -> Iterable[Decision]:
+        """Decide twice for what is not ok."""
+        if finding.state != "ok":
+            yield Decision(finding.t_mono_ns, "note", finding, "because")
+            yield Decision(finding.t_mono_ns, "reformat", finding, "because")
+
+
+def hub() -> tuple[Pipeline, MemoryStore, list[str]]:
+    """Give a pipeline over doubles, its store, and the list of what `note` was told."""
+    noted: list[str] = []
+
+    def note(decision: Decision) -> Outcome:
+        noted.append(decision.finding.subject)
+        return Outcome(decision.t_mono_ns, "note", decision.finding.subject, ok=True, detail="noted")
+
+    store = MemoryStore()
+    return Pipeline("boot", StillClock(), store, [Echo()], Always(), {"note": note}), store, noted
+
+
+def kinds(store: MemoryStore) -> list[str]:
+    """Give the envelopes in the order in which they reached the store."""
+    return [str(record["record"]) for batch, _cursors in store.batches for record in batch]
+
+
+def test_an_event_flows_through_to_its_outcome_in_order() -> None:
+    """Event, finding, decision, outcome; the action runs once and the ring position is committed with the event."""
+    pipeline, store, noted = hub()
+    durable: list[bool] = []
+    pipeline.take([LATE], {"ring": 64}, lambda: durable.append(True))
+    assert kinds(store) == ["event", "finding", "decision", "outcome", "decision", "outcome"]
+    assert store.batches[0][1] == {"ring": 64}
+    assert noted == ["some_timer_fn"]
+    assert durable == [True]
+
+
+def test_an_action_that_is_not_in_the_table_is_an_outcome_not_a_crash() -> None:
+    """The closed set is closed: an unknown name changes nothing and is recorded as failed."""
+    pipeline, store, _noted = hub()
+    pipeline.take([LATE])
+    last = store.batches[-1][0][-1]
+    assert last["ok"] is False
+    assert "no such action" in str(last["detail"])
+
+
+def test_the_wall_time_of_an_event_is_that_of_the_fact() -> None:
+    """A record read 4.999999 s late is dated back by the monotonic clock."""
+    pipeline, store, _noted = hub()
+    pipeline.take([LATE])
+    assert store.batches[0][0][0]["t_wall"] == 100.0 - 4.999999
+
+
+def test_findings_stay_open_until_their_detector_ends_them() -> None:
+    """`open` is what status shows: raised by an event, gone after the ok of a tick."""
+    pipeline, _store, _noted = hub()
+    pipeline.take([LATE])
+    assert list(pipeline.open) == [("echo", "some_timer_fn")]
+    pipeline.tick()
+    assert pipeline.open == {}
+
+
+def test_a_sample_is_shown_to_the_detectors_but_not_recorded() -> None:
+    """Readings of every tick would fill the flash: only findings that follow from them are stored, and no number is used up."""
+    pipeline, store, _noted = hub()
+    pipeline.sample(LATE)
+    assert "event" not in kinds(store)
+    assert "finding" in kinds(store)
+    assert store.seq == 0

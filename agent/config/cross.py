@@ -94,7 +94,7 @@ def _runs(index: int, row: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _order(rows: list[tuple[int, dict[str, Any]]]) -> Iterator[Fault]:
-    names = tuple(row["name"] for _, row in rows if isinstance(row.get("name"), str))
+    names = tuple(dict.fromkeys(row["name"] for _, row in rows if isinstance(row.get("name"), str)))
     graph: dict[str, list[str]] = {}
     for index, row in rows:
         after = _strings(row.get("after"))

@@ -152,7 +152,7 @@ class Cases:
 
     def _make_room(self, subject: str) -> str:
         """Drop the longest unseen case without a finding; gives the name to use, `other` if there was none to drop."""
-        idle = next((name for name, case in self._cases.items() if case.state == "ok"), None)
+        idle = next((name for name, case in self._cases.items() if case.state == "ok" and name != OTHER), None)
         if idle is None:
             return OTHER
         del self._cases[idle]

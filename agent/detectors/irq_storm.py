@@ -54,11 +54,12 @@ def _judge(event: Event) -> Violation:
     data = event.data
     line = word(data, "line", event.subject)
     label = f"line {line} ({word(data, 'name', '?')})"
-    kept = facts(event, "line", "name", "count", "window_ms", "run_us", "budget_us", "cpu")
+    kept = facts(event, "line", "name", "count", "spurious", "window_ms", "run_us", "budget_us", "cpu")
     if event.kind == "irq.slow":
         summary = f"the handler of {label} ran for {number(data, 'run_us') / 1000:.1f} ms"
         return Violation(line, ratio(data, "run_us"), summary, data=kept)
-    summary = f"{label}: {number(data, 'count'):.0f} {_SUMMARY[event.kind]} in {number(data, 'window_ms'):g} ms"
+    count = number(data, "spurious" if "spurious" in data else "count")
+    summary = f"{label}: {count:.0f} {_SUMMARY[event.kind]} in {number(data, 'window_ms'):g} ms"
     return Violation(line, 1.0, summary, "degraded", kept)
 
 

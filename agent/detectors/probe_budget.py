@@ -1,4 +1,4 @@
-"""probe_budget: our own BPF programs take more CPU than `[budget] cpu_pct`. Names the dearest probe, so that it is switched off."""
+"""probe_budget: our own BPF programs take more CPU than `[budget] cpu_pct`. Names the dearest probe, to be switched off."""
 
 from __future__ import annotations
 

@@ -23,8 +23,9 @@ from agent.errors import BadRequest, GatewardenError, Refused
 from agent.linux import kallsyms, kmsg, unixserver, wire
 from agent.linux.brokerclient import ADDRESSES
 from agent.linux.journal import StderrJournal
-from agent.linux.loop import EpollLoop, Once
+from agent.linux.loop import EpollLoop
 from agent.linux.peer import Listener, Reply
+from agent.linux.timers import Timer
 from agent.linux.unixserver import Credentials
 from agent.model import Data, Json, Severity
 from agent.ports import Journal
@@ -129,7 +130,7 @@ class IdleExit:
     loop: EpollLoop
     seconds: float
     listener: Listener | None = None
-    timer: Once | None = None
+    timer: Timer | None = None
 
     def rearm(self) -> None:
         """Start anew: a request came."""

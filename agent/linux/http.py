@@ -5,14 +5,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from agent.errors import GatewardenError
+from agent.errors import BadRequest, GatewardenError
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import Listener, Reply
 
 Page = Callable[[], tuple[str, bytes]]  # gives (content type, body)
 LIMIT = 8 * 1024  # request line and headers; a scraper sends about 400 bytes
 LOOPBACK = "127.0.0.1"
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error"}
 
 
 def response(status: int, content_type: str, body: bytes) -> bytes:
@@ -38,8 +38,8 @@ def route(request: bytes, path: str, page: Page) -> bytes:
     return response(200, *page())
 
 
-def _error(status: int) -> bytes:
-    return response(status, "text/plain; charset=utf-8", f"{_REASONS[status]}\n".encode())
+def _error(status: int, why: str = "") -> bytes:
+    return response(status, "text/plain; charset=utf-8", f"{why or _REASONS[status]}\n".encode())
 
 
 class _Http:
@@ -55,8 +55,8 @@ class _Http:
     def handle(self, request: bytes, _sock: socket.socket) -> Reply:
         return Reply(route(request, self._path, self._page))
 
-    def refuse(self, why: str) -> bytes:
-        return response(400, "text/plain; charset=utf-8", f"{why}\n".encode())
+    def refuse(self, error: GatewardenError) -> bytes:
+        return _error(400 if isinstance(error, BadRequest) else 500, str(error))
 
 
 def listen_tcp(port: int) -> socket.socket:

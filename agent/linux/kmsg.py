@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-RECORD_BYTES = 8192  # CONSOLE_EXT_LOG_MAX before 6.2, PRINTK_MESSAGE_MAX (2048) since: a read never gives more
+RECORD_BYTES = 8192  # a read never gives more: CONSOLE_EXT_LOG_MAX on older kernels, PRINTK_MESSAGE_MAX (2048) on newer
 LIMIT_S = 0.25
 PRIORITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 

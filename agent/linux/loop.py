@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from types import FrameType
 
-from agent.linux import timerfd
+from agent.linux.timers import Timer, Timers
 
 Callback = Callable[[], None]
 FAULTS = 10  # a callback that fails so often in a row most likely never drains its fd, and would spin the loop
@@ -34,23 +34,6 @@ class _Watch:
         return (select.EPOLLIN if self.read else 0) | (select.EPOLLOUT if self.write else 0)
 
 
-class Once:
-    """A timer that fires once, unless it is cancelled before."""
-
-    __slots__ = ("_fd", "_loop")
-
-    def __init__(self, loop: EpollLoop, fd: int) -> None:
-        self._loop = loop
-        self._fd = fd
-
-    def cancel(self) -> None:
-        """Give the timer back; a second call, or one after it fired, does nothing."""
-        if self._fd >= 0:
-            self._loop.forget(self._fd)
-            os.close(self._fd)
-            self._fd = -1
-
-
 class EpollLoop:
     """`ports.Loop`, and `once`, `on_signal`, `run`, `stop`. All but `call_soon_threadsafe` and `stop` belong to one thread.
 
@@ -63,14 +46,15 @@ class EpollLoop:
         self._on_error = on_error
         self._epoll = select.epoll()
         self._watches: dict[int, _Watch] = {}
-        self._owned: list[int] = []
         self._signals: dict[int, Callback] = {}
+        self._handlers: dict[int, signal._HANDLER] = {}
         self._signal_pipe: tuple[int, int] | None = None
         self._stopping = False
         self._calls: deque[Callback] = deque()
         self._poke = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._owned.append(self._poke)
+        self._timers = Timers()
         self.on_readable(self._poke, self._run_calls, "loop.calls")
+        self.on_readable(self._timers.fd, self._run_timers, "loop.timers")
 
     def on_readable(self, fd: int, callback: Callback | None, name: str) -> None:
         """Call `callback` whenever `fd` is readable, until `forget(fd)`; None: keep `fd`, do not read (see `on_writable`)."""
@@ -96,27 +80,12 @@ class EpollLoop:
                 self._epoll.unregister(fd)
 
     def every(self, seconds: float, callback: Callback, name: str) -> None:
-        """Call `callback` at each whole multiple of `seconds` (see `timerfd.every`); missed periods are not made up for."""
-        fd = timerfd.every(seconds)
-        self._owned.append(fd)
+        """Call `callback` at each whole multiple of `seconds` (see `Timers.every`); missed periods are not made up for."""
+        self._timers.every(seconds, callback, name)
 
-        def expired() -> None:
-            if timerfd.expirations(fd):
-                callback()
-
-        self.on_readable(fd, expired, name)
-
-    def once(self, seconds: float, callback: Callback, name: str) -> Once:
-        """Call `callback` after `seconds`; the handle takes that back."""
-        fd = timerfd.once(seconds)
-        timer = Once(self, fd)
-
-        def expired() -> None:
-            timer.cancel()
-            callback()
-
-        self.on_readable(fd, expired, name)
-        return timer
+    def once(self, seconds: float, callback: Callback, name: str) -> Timer:
+        """Call `callback` after `seconds`; `cancel` of what it gives takes that back."""
+        return self._timers.once(seconds, callback, name)
 
     def call_soon_threadsafe(self, callback: Callback) -> None:
         """From any thread: run `callback` on the loop's own."""
@@ -127,11 +96,11 @@ class EpollLoop:
         """Call `callback` on the loop after signal `number`. Main thread only. Children inherit nothing of it."""
         if self._signal_pipe is None:
             self._signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            self._owned += self._signal_pipe
             signal.set_wakeup_fd(self._signal_pipe[1], warn_on_full_buffer=False)
             self.on_readable(self._signal_pipe[0], self._run_signals, "loop.signals")
         self._signals[number] = callback
-        signal.signal(number, _noted)
+        before = signal.signal(number, _noted)
+        self._handlers.setdefault(number, before or signal.SIG_DFL)
 
     def run(self) -> None:
         """Serve until `stop`; with nothing due it sleeps in the kernel."""
@@ -150,16 +119,16 @@ class EpollLoop:
         os.eventfd_write(self._poke, 1)
 
     def close(self) -> None:
-        """Give back every fd that the loop made, and the default handlers of its signals."""
+        """Give back every fd that the loop made, and the former handlers of its signals."""
+        for number, before in self._handlers.items():
+            signal.signal(number, before)
         if self._signal_pipe is not None:
             signal.set_wakeup_fd(-1)
-        for number in self._signals:
-            signal.signal(number, signal.SIG_DFL)
+            for fd in self._signal_pipe:
+                os.close(fd)
         self._epoll.close()
-        for fd in self._owned:
-            os.close(fd)
-        self._owned.clear()
-        self._watches.clear()
+        self._timers.close()
+        os.close(self._poke)
 
     def report(self, name: str, error: Exception) -> None:
         """Hand an error to `on_error`; one that raises itself changes nothing."""
@@ -179,25 +148,27 @@ class EpollLoop:
                 self._call(watch, callback)
 
     def _call(self, watch: _Watch, callback: Callback) -> None:
+        watch.faults = 0 if self._guarded(watch.name, callback) else watch.faults + 1
+        if watch.faults == FAULTS and self._watches.get(watch.fd) is watch:
+            self.forget(watch.fd)
+            self.report(watch.name, RuntimeError(f"failed {FAULTS} times in a row: not watched any longer"))
+
+    def _guarded(self, name: str, callback: Callback) -> bool:
+        """Tell whether `callback` ended well; one that did not is reported."""
         try:
             callback()
         except Exception as error:  # noqa: BLE001 - one callback's fault must not end the others
-            watch.faults += 1
-            self.report(watch.name, error)
-            if watch.faults == FAULTS and self._watches.get(watch.fd) is watch:
-                self.forget(watch.fd)
-                self.report(watch.name, RuntimeError(f"failed {FAULTS} times in a row: not watched any longer"))
-        else:
-            watch.faults = 0
+            self.report(name, error)
+            return False
+        return True
+
+    def _run_timers(self) -> None:
+        self._timers.run_due(self._guarded)
 
     def _run_calls(self) -> None:
         os.eventfd_read(self._poke)
         for _ in range(len(self._calls)):  # those that they add come next time round: nobody starves
-            callback = self._calls.popleft()
-            try:
-                callback()
-            except Exception as error:  # noqa: BLE001 - as in _call
-                self.report("loop.calls", error)
+            self._guarded("loop.calls", self._calls.popleft())
         if self._calls:
             os.eventfd_write(self._poke, 1)
 
@@ -206,7 +177,7 @@ class EpollLoop:
         for number in dict.fromkeys(os.read(pipe[0], 4096)) if pipe else ():
             callback = self._signals.get(number)
             if callback is not None:
-                callback()
+                self._guarded(f"loop.{signal.Signals(number).name}", callback)
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:

@@ -12,6 +12,7 @@ import os
 import socket
 from typing import NamedTuple, Protocol
 
+from agent.errors import BadRequest, GatewardenError
 from agent.linux.loop import EpollLoop
 
 CLIENTS = 16
@@ -45,8 +46,8 @@ class Service(Protocol):
         """Answer one request (without its terminator) from the peer on `sock`, without blocking."""
         ...
 
-    def refuse(self, why: str) -> bytes:
-        """Give the reply to what is no request."""
+    def refuse(self, error: GatewardenError) -> bytes:
+        """Give the reply to what is no request (BadRequest), or when a handler failed (any other)."""
         ...
 
 
@@ -162,7 +163,7 @@ class _Exchange:
         """Say `why` as far as the peer takes it at once, and close."""
         self._listener.cut_off += 1
         if self._request:
-            self._out = memoryview(self._listener.service.refuse(why))
+            self._out = memoryview(self._listener.service.refuse(BadRequest(why)))
             self._send()
         self.close()
 
@@ -191,7 +192,7 @@ class _Exchange:
             return self._listener.service.handle(request, self._sock)
         except Exception as error:  # noqa: BLE001 - a handler's fault is told on both sides and ends no one else
             self._listener.loop.report(self._listener.name, error)
-            return Reply(self._listener.service.refuse(f"internal error: {type(error).__name__}"))
+            return Reply(self._listener.service.refuse(GatewardenError(f"internal error: {type(error).__name__}")))
 
     def _answer(self, reply: Reply) -> None:
         self.waiting = False

@@ -17,6 +17,8 @@ from agent.linux import wire
 from agent.model import Data, Json
 
 CHUNK = 64 * 1024
+MOST_FDS = 4  # of one message; the kernel closes what does not fit
+_INT = 4
 
 
 def ask(path: Path, request: Data, timeout_s: float = 5.0) -> Json:
@@ -58,14 +60,22 @@ def _converse(sock: socket.socket, path: Path, line: bytes, deadline: float, fds
     reply = bytearray()
     while not reply.endswith(b"\n"):
         sock.settimeout(_left(deadline))
-        chunk, more, _, _ = socket.recv_fds(sock, CHUNK, 4, socket.MSG_CMSG_CLOEXEC)
-        fds += more
+        chunk = _received(sock, fds)
         if not chunk:
             raise NotRunning(f"{path}: closed the connection without a whole reply")
         reply += chunk
         if len(reply) > wire.REPLY_BYTES:
             raise BadRequest(f"{path}: a reply of more than {wire.REPLY_BYTES} bytes")
     return bytes(reply)
+
+
+def _received(sock: socket.socket, fds: list[int]) -> bytes:
+    """Give the next bytes, add the descriptors that came along to `fds` (socket.recv_fds drops its flags before 3.13)."""
+    chunk, ancillary, _flags, _address = sock.recvmsg(CHUNK, socket.CMSG_SPACE(MOST_FDS * _INT), socket.MSG_CMSG_CLOEXEC)
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += memoryview(data[: len(data) // _INT * _INT]).cast("i")
+    return chunk
 
 
 def _left(deadline: float) -> float:

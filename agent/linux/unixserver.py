@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.errors import BadRequest, GatewardenError
+from agent.errors import GatewardenError
 from agent.linux import wire
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import Listener, Reply
@@ -86,8 +86,8 @@ class _Lines:
     def handle(self, request: bytes, sock: socket.socket) -> Reply:
         return self._handler(request, credentials(sock))
 
-    def refuse(self, why: str) -> bytes:
-        return wire.failure(BadRequest(why))
+    def refuse(self, error: GatewardenError) -> bytes:
+        return wire.failure(error)
 
 
 def serve(loop: EpollLoop, sock: socket.socket, handler: Handler, name: str) -> Listener:

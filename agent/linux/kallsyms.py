@@ -19,15 +19,15 @@ def resolve(lines: Iterable[str], addresses: Sequence[int]) -> list[str | None]:
     addresses are zero: the kernel hides them from this process.
     """
     wanted = sorted(set(addresses))
-    best: list[tuple[int, str]] = [(0, "")] * len(wanted)
-    shown = False
+    best = [(0, "")] * len(wanted)
+    highest = 0
     for line in lines:
-        start, name = _symbol(line)
-        shown = shown or start > 0
+        start = _start(line)
+        highest = max(highest, start)
         index = bisect_left(wanted, start)  # the first address that it could be the name of
         if index < len(wanted) and start > best[index][0]:
-            best[index] = (start, name)
-    if not shown:
+            best[index] = (start, line)
+    if not highest:
         raise GatewardenError("kernel addresses are hidden: needs CAP_SYSLOG, and kernel.kptr_restrict at most 1")
     names: dict[int, str | None] = {}
     nearest = (0, "")
@@ -46,18 +46,17 @@ def read(addresses: Sequence[int], path: Path = PATH) -> list[str | None]:
         raise GatewardenError(f"{path}: {error.strerror}") from error
 
 
-def _symbol(line: str) -> tuple[int, str]:
-    """Give address and `name[ [module]]` of `ffffffff81000000 T _stext  [module]`; (0, "") for anything else."""
-    fields = line.split()
+def _start(line: str) -> int:
+    """Give the address of `ffffffff81000000 T _stext  [module]`, 0 for a line of another form."""
     try:
-        return (int(fields[0], 16), " ".join(fields[2:4])) if len(fields) >= 3 else (0, "")
+        return int(line.partition(" ")[0], 16)
     except ValueError:
-        return 0, ""
+        return 0
 
 
-def _label(offset: int, name: str) -> str | None:
-    if not name or offset >= FAR:
+def _label(offset: int, line: str) -> str | None:
+    fields = line.split()
+    if len(fields) < 3 or offset >= FAR:
         return None
-    symbol, _, module = name.partition(" ")
-    place = f"{symbol}+{offset:#x}" if offset else symbol
-    return f"{place} {module}" if module else place
+    place = f"{fields[2]}+{offset:#x}" if offset else fields[2]
+    return f"{place} {fields[3]}" if len(fields) > 3 else place

@@ -107,7 +107,7 @@ def parse_schedstat(text: str) -> dict[int, SchedTimes]:
     """Read /proc/schedstat (versions 15 to 17): the three last fields of each `cpuN` line."""
     found = {}
     for line in text.splitlines():
-        name, *fields = line.split()
+        name, *fields = line.split() or [""]
         cpu = _number(name.removeprefix("cpu")) if name.startswith("cpu") else None
         numbers = [_number(field) for field in fields]
         if cpu is not None and len(numbers) == _PER_CPU_SCHEDSTAT and None not in numbers:

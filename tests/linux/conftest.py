@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from agent.linux.loop import EpollLoop
+from agent.linux.peer import Listener
+
+Make = Callable[[], Listener]
 
 
 @pytest.fixture
@@ -26,3 +29,29 @@ def serving(reported: list[str]) -> Iterator[EpollLoop]:
     loop.stop()
     thread.join()
     loop.close()
+
+
+def on_loop(loop: EpollLoop, call: Callable[[], None]) -> None:
+    """Run `call` on the loop's own thread and wait for its end."""
+    done = threading.Event()
+
+    def run() -> None:
+        call()
+        done.set()
+
+    loop.call_soon_threadsafe(run)
+    assert done.wait(5)
+
+
+@pytest.fixture
+def listening(serving: EpollLoop) -> Iterator[Callable[[Make], Listener]]:
+    """Give a function that makes a listener on the loop's own thread; all are closed afterwards."""
+    made: list[Listener] = []
+
+    def start(make: Make) -> Listener:
+        on_loop(serving, lambda: made.append(make()))
+        return made[-1]
+
+    yield start
+    for listener in made:
+        on_loop(serving, listener.close)

@@ -46,15 +46,6 @@ def handle(line: bytes, caller: Credentials) -> Reply:
     return Reply(wire.success(answers[verb]))  # type: ignore[arg-type]
 
 
-def on_loop(loop: EpollLoop, make: Callable[[], Listener]) -> Listener:
-    """Run `make` on the loop's own thread."""
-    made: list[Listener] = []
-    done = threading.Event()
-    loop.call_soon_threadsafe(lambda: (made.append(make()), done.set())[0])  # type: ignore[func-returns-value]
-    assert done.wait(5)
-    return made[0]
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Give the path of the socket."""
@@ -62,13 +53,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def listener(serving: EpollLoop, path: Path) -> Iterator[Listener]:
+def listener(serving: EpollLoop, listening: Callable[[Callable[[], Listener]], Listener], path: Path) -> Listener:
     """Give a served socket at `path`."""
-    made = on_loop(serving, lambda: unixserver.serve(serving, unixserver.listen(path), handle, "control"))
-    yield made
-    done = threading.Event()
-    serving.call_soon_threadsafe(lambda: (made.close(), done.set())[0])  # type: ignore[func-returns-value]
-    assert done.wait(5)
+    return listening(lambda: unixserver.serve(serving, unixserver.listen(path), handle, "control"))
 
 
 @contextlib.contextmanager

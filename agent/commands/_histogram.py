@@ -39,7 +39,7 @@ def draw(screen: Screen, title: str, histogram: Histogram) -> list[str]:
             lines.append(f"  {screen.paint(_GAP_SIGN.rjust(label_width), 'dim')}")
         bar = _bar(counts[index] / max(counts) * bar_width, bar_width, unicode=screen.unicode)
         line = f"  {label:>{label_width}}  {number(counts[index]):>{count_width}} {screen.paint(bar, 'bar')}"
-        lines.append(f"{line} {screen.paint(marks[index], 'dim')}" if index in marks else line)
+        lines.append((f"{line} {screen.paint(marks[index], 'dim')}" if index in marks else line).rstrip())
     return lines
 
 

@@ -76,7 +76,7 @@ def measure(call: Call, names: Sequence[str]) -> Measured:
         _wait(call, call.option("seconds"))
         after = _snapshots(source, list(before), unavailable)
         elapsed = round((SystemClock().mono_ns() - start) / 1e9, 3)
-    reports = {name: probes.load(name).report(before[name], after[name]) for name in after}
+    reports = {name: _report(name, before[name], after[name]) for name in after}
     lost = sum(max(0, _lost(after[name]) - _lost(before[name])) for name in after)
     return Measured(label, elapsed, lost, reports, unavailable)
 
@@ -108,6 +108,13 @@ def _snapshots(source: Source, names: Sequence[str], unavailable: dict[str, str]
     if failure and not found:
         raise failure
     return found
+
+
+def _report(name: str, before: Data, after: Data) -> Data:
+    try:
+        return probes.load(name).report(before, after)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise BadRequest(f"the snapshots of {name} are not of this version: is agentd another one than agentctl?") from error
 
 
 def _wait(call: Call, seconds_: float) -> None:

@@ -25,6 +25,7 @@ class Place:
     name: str = "gw-1"
     state_dir: Path = Path("/var/lib/gatewarden")
     runtime_dir: Path = Path("/run/gatewarden")
+    bpffs_dir: Path = Path("/run/gatewarden-bpf")
 
     @property
     def control(self) -> Path:
@@ -35,11 +36,6 @@ class Place:
     def last_status(self) -> tuple[Path, ...]:
         """Where agentd leaves its status for those who come when it is gone, newest first."""
         return (self.runtime_dir / "status.json", self.state_dir / "status.json")
-
-    @property
-    def outbox(self) -> Path:
-        """The event store."""
-        return self.state_dir / "outbox.db"
 
 
 def find(config: Path) -> Place:
@@ -71,8 +67,10 @@ def parse(raw: bytes, config: Path) -> Place:
     return Place(
         _text(document, "gateway", "site", blank.site, config),
         _text(document, "gateway", "name", blank.name, config),
-        Path(_text(document, "paths", "state_dir", str(blank.state_dir), config)),
-        Path(_text(document, "paths", "runtime_dir", str(blank.runtime_dir), config)),
+        *(
+            Path(_text(document, "paths", key, str(getattr(blank, key)), config))
+            for key in ("state_dir", "runtime_dir", "bpffs_dir")
+        ),
     )
 
 

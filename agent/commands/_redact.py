@@ -15,13 +15,16 @@ from agent.model import Data, Json
 HIDDEN = "***"
 # Shorter ones are hidden where they are configured, but not searched for: they would be found in half of all words.
 SHORTEST = 4
-_SECRET_KEY = re.compile(r"pass|pwd|secret|token|credential|api_?key|private_?key|auth|cookie|user_?name", re.IGNORECASE)
+# Bounds the work of the expressions below, whose time grows with the square of a line that is made for it.
+LONGEST_LINE = 4096
+_WORDS = r"password|passwd|passphrase|secret|credential|api[_-]?key|private[_-]?key"
+_SECRET_KEY = re.compile(rf"{_WORDS}|(?:^|[_-])(?:pass|pwd|token|auth|cookie|user[_-]?name)s?(?:$|[_-])", re.IGNORECASE)
 _PATH_KEY = re.compile(r"_(?:file|dir|path)$", re.IGNORECASE)
+_VALUE = r"(?P<value>\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|[^\s\"'&;,]+)"
 _ASSIGNMENT = re.compile(
-    r"(?P<key>[\w-]*(?:pass|pwd|secret|token|credential|api[_-]?key|auth)[\w-]*[\"']?\s*(?:[=:]|\s)\s*)"
-    r"(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"'&;,]+)",
-    re.IGNORECASE,
+    rf"(?P<key>(?:{_WORDS}|pass|pwd|token|auth)[\w-]{{0,40}}[\"']?\s{{0,8}}[=:]\s{{0,8}}){_VALUE}", re.IGNORECASE
 )
+_OPTION = re.compile(rf"(?P<key>(?:^|\s)--?[\w-]{{0,40}}(?:{_WORDS}|token|pwd)[\w-]{{0,40}}\s{{1,8}}){_VALUE}", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://([^\s\"'<>]*)@", re.IGNORECASE)
 
 
@@ -35,15 +38,14 @@ def _found(value: Json, *, secret: bool) -> Iterator[str]:
         for key, item in value.items():
             yield from _found(item, secret=secret or is_secret(key))
     elif isinstance(value, list):
-        for item in value:
-            yield from _found(item, secret=secret)
-    elif isinstance(value, str):
-        if secret:
-            yield value
+        for item, follows in zip(value, _after_option(value), strict=True):
+            yield from _found(item, secret=secret or follows)
+    elif secret and value is not None and not isinstance(value, bool):
+        yield str(value)
+    if isinstance(value, str):
         for match in _URL.finditer(value):
-            yield match[1]
-            yield from match[1].partition(":")[::2]
-        yield from (match["value"].strip("\"'") for match in _ASSIGNMENT.finditer(value))
+            yield from (match[1], *match[1].partition(":")[::2])
+        yield from (match["value"].strip("\"'") for rule in (_ASSIGNMENT, _OPTION) for match in rule.finditer(value))
 
 
 def is_secret(key: str) -> bool:
@@ -51,24 +53,38 @@ def is_secret(key: str) -> bool:
     return key == "env" or bool(_SECRET_KEY.search(key) and not _PATH_KEY.search(key))
 
 
-def redacted(value: Json, known: frozenset[str]) -> Data:
-    """Give an object with everything secret in it hidden, keys of objects included."""
-    found = _hidden(value, known, secret=False)
-    return found if isinstance(found, dict) else {}
+def _after_option(items: list[Json]) -> list[bool]:
+    """Say of each word of a command line whether it is the value of an option like `--password`."""
+    options = [
+        isinstance(item, str) and item.startswith("-") and "=" not in item and is_secret(item.lstrip("-")) for item in items
+    ]
+    return [False, *options[:-1]] if items else []
+
+
+def redacted(value: Data, known: frozenset[str]) -> Data:
+    """Give an object with every secret value in it hidden; its keys are left as they are."""
+    return {key: _hidden(item, known, secret=is_secret(key)) for key, item in value.items()}
 
 
 def _hidden(value: Json, known: frozenset[str], *, secret: bool) -> Json:
     if isinstance(value, dict):
-        return {text(key, known): _hidden(item, known, secret=secret or is_secret(key)) for key, item in value.items()}
+        return {key: _hidden(item, known, secret=secret or is_secret(key)) for key, item in value.items()}
     if isinstance(value, list):
-        return [_hidden(item, known, secret=secret) for item in value]
+        return [_hidden(item, known, secret=secret or after) for item, after in zip(value, _after_option(value), strict=True)]
     if secret and value is not None:
         return HIDDEN
     return text(value, known) if isinstance(value, str) else value
 
 
 def text(raw: str, known: frozenset[str]) -> str:
-    """Give `raw` without the `known` secrets and without what looks like one."""
+    """Give `raw` without the `known` secrets and without what looks like one; of overlong lines the beginning."""
     for secret in sorted(known, key=len, reverse=True):
         raw = raw.replace(secret, HIDDEN)
-    return _ASSIGNMENT.sub(rf"\g<key>{HIDDEN}", redact(raw))
+    return "\n".join(_line(line) for line in raw.split("\n"))
+
+
+def _line(line: str) -> str:
+    line = redact(line[:LONGEST_LINE])
+    for rule in (_ASSIGNMENT, _OPTION):
+        line = rule.sub(rf"\g<key>{HIDDEN}", line)
+    return line

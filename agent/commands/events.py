@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from agent.commands import _exit
 from agent.commands._call import Call
@@ -16,7 +15,7 @@ from agent.commands._rows import positive
 from agent.commands._screen import Screen
 from agent.commands._since import since
 from agent.commands._status_view import text
-from agent.commands._store import read
+from agent.commands._store import kind_of, read
 from agent.commands._table import pairs, when
 from agent.linux.clock import SystemClock, pause
 from agent.model import Data, Json
@@ -35,7 +34,7 @@ _STYLE = {"warning": "degraded", "error": "critical", "critical": "critical"}
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
     parser.add_argument("--since", metavar="TIME", help="not older than this: 90s, 15m, 1h, 2d, or ISO 8601")
-    parser.add_argument("--kind", default="*", metavar="GLOB", help="only of this kind, as 'timer.*'")
+    parser.add_argument("--kind", default="*", metavar="GLOB", help="only of this kind or family: timer.late, timer, '*.storm'")
     parser.add_argument("--limit", type=positive, default=100, metavar="N", help="the newest N (default 100)")
     parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
 
@@ -43,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Call) -> int:
     """Show what there is, and what comes."""
     begin = since(call.option("since"), SystemClock().wall()) if call.option("since") else None
-    found = fetch(call, call.option("limit"), begin)
+    found = read(call.place(), call.option("limit"), begin, call.option("kind"))
     if not call.option("follow"):
         if call.json:
             call.screen.json({"schema": "gatewarden.events/1", "events": list[Json](found)})
@@ -56,14 +55,7 @@ def run(call: Call) -> int:
         _show(call, fresh)
         call.screen.out.flush()
         pause(POLL_S)
-        found = fetch(call, BATCH, begin)
-
-
-def fetch(call: Call, limit: int, begin: float | None) -> list[Data]:
-    """Give the newest `limit` records of the kind that is asked for, oldest first."""
-    kind: str = call.option("kind")
-    found = read(call.place(), limit, begin, kind)
-    return [row for row in found if kind == "*" or fnmatchcase(kind_of(row), kind)][-limit:]
+        found = read(call.place(), BATCH, begin, call.option("kind"))
 
 
 def new(found: list[Data], seen: dict[str, None]) -> list[Data]:
@@ -79,13 +71,6 @@ def _identity(row: Data) -> str:
     """Events are known by boot and number; other records by their time and subject."""
     keys = ("boot_id", "seq") if row.get("seq") is not None else ("boot_id", "t_mono_ns", "record", "subject")
     return repr([row.get(key) for key in keys])
-
-
-def kind_of(row: Data) -> str:
-    """Give the dotted kind of an event, or the envelope and what it is about: `finding.timer_late`, `outcome.snapshot`."""
-    if isinstance(row.get("kind"), str):
-        return str(row["kind"])
-    return f"{row.get('record', 'event')}.{row.get('detector') or row.get('action') or ''}".rstrip(".")
 
 
 def _show(call: Call, found: list[Data]) -> None:

@@ -32,7 +32,7 @@ EXAMPLES = """examples:
 """
 SHOWN = 20
 PROCESS_HEADERS = ("COMM", "PID", "WAITS", "WAIT p50", "p99", "max", "VOLUNTARY", "INVOLUNTARY", "MIGRATIONS")
-SOFTIRQ_HEADERS = ("SOFTIRQ", "CPU", "LATENCY p50", "p99", "max", "RUN p50", "p99", "max")
+SOFTIRQ_HEADERS = ("SOFTIRQ", "RUNS", "LATENCY p50", "p99", "max", "RUN p50", "p99", "max", "CPU OF MAX")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,10 @@ def view(screen: Screen, result: Data, seconds: float, top: int) -> Iterator[str
     yield from _blocked(screen, rows(result, "blocked"))
     if softirqs:
         yield ""
-        yield from table(screen, SOFTIRQ_HEADERS, [_softirq(row) for row in softirqs])
+        by_vector: dict[str, list[Data]] = {text(row.get("vector")): [] for row in softirqs}
+        for row in softirqs:
+            by_vector[text(row.get("vector"))].append(row)
+        yield from table(screen, SOFTIRQ_HEADERS, [_softirq(vector, cpus) for vector, cpus in by_vector.items()])
 
 
 def _process(row: Data) -> tuple[str, ...]:
@@ -143,5 +146,10 @@ def _blocked(screen: Screen, listed: list[Data]) -> Iterator[str]:
         yield screen.paint(f"blocked in the kernel: pid {text(row.get('pid'))} for {micros(row.get('blocked_us'))}", "degraded")
 
 
-def _softirq(row: Data) -> tuple[str, ...]:
-    return (text(row.get("vector")), text(row.get("cpu")), *three(row, "latency_us"), *three(row, "run_us"))
+def _softirq(vector: str, cpus: list[Data]) -> tuple[str, ...]:
+    """Give one line for a vector: all CPUs together, and the one with the longest latency (each is in the JSON)."""
+    late = {text(row.get("cpu")): spread(row, "latency_us", "latency_buckets") for row in cpus}
+    latency, run = histogram.total([*late.values()]), histogram.total([spread(row, "run_us", "run_buckets") for row in cpus])
+    sums: Data = {"latency_us": latency.summary_us(), "run_us": run.summary_us()}
+    worst = max(late, key=lambda cpu: late[cpu].max_ns)
+    return (vector, number(run.count), *three(sums, "latency_us"), *three(sums, "run_us"), worst)

@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 
 from agent import histogram
 from agent.histogram import Histogram
-from agent.layout import Layout
+from agent.layout import Layout, Value
 from agent.model import Data, Json, Severity, Sighting
 from agent.ports import Hook, Maps
 from agent.probes._decode import STACK, buckets, count, grown, number, pick, rows, spread, stack, summary, weight
@@ -25,14 +25,15 @@ HOOKS = (
     Hook("sched_wakeup_new", ("task_struct *",)),
     Hook("sched_switch", ("bool, task_struct *, task_struct *, unsigned int", "bool, task_struct *, task_struct *")),
 )
+STEERED: tuple[str, ...] = ()
 
 CTL = Layout("run_queue_ctl", "enabled:I _:4x since_ns:Q latency_ns:Q blocked_ns:Q")
 EVENT = Layout(
     "run_queue_event",
     "t_ns:Q value_ns:Q budget_ns:Q what:I cpu:I pid:I task:I tgid:I _:4x comm:16s task_comm:16s " + STACK,
 )
-PROCESS = Layout("run_queue_process", "comm:16s cgroup:Q max:Q involuntary:Q migrations:Q seen:I _:4x wait:128I")
-TOTAL = Layout("run_queue_total", "last_ns:Q max:Q involuntary:Q migrations:Q wait:128I")
+PROCESS = Layout("run_queue_process", "tgid:I seen:I comm:16s cgroup:Q max:Q involuntary:Q migrations:Q wait:128I")
+SET = Layout("run_queue_set", "tgid:8I used:8I")
 SLOT = Layout("run_queue_slot", "word:Q high:I cpu:H _:2x")
 
 WHATS = ("sched.latency", "sched.blocked")
@@ -42,7 +43,11 @@ LISTED = 16
 ROOT_CGROUPS = {0, 1}
 """No v2 hierarchy; its root, where everything is if nobody uses it."""
 
-# The word of a slot: see bpf/run_queue.bpf.c.
+WAYS = 8
+OTHER = 128 * WAYS
+
+# The word of a slot, and the unit of `used`: see bpf/run_queue.bpf.c.
+_USED_SHIFT = 26
 _TIME_SHIFT, _TIME_BITS, _BLOCKED = 6, 40, 3
 _TIME_MASK = (1 << _TIME_BITS) - 1
 _PID_SHIFT = _TIME_BITS + 2
@@ -89,32 +94,42 @@ def sighting(record: memoryview) -> Sighting:
 
 def snapshot(maps: Maps) -> Data:
     """Read every process: `{"processes": {tgid: {...cumulative...}}, "total": {...}, "blocked": [{"pid","blocked_us"}]}`."""
-    processes: Data = {}
-    for key, value in maps.items("processes"):
-        row = PROCESS.unpack(value)
-        processes[str(int.from_bytes(key, sys.byteorder))] = {
-            "comm": str(row["comm"]),
-            "cgroup": number(row["cgroup"]),
-            "involuntary": number(row["involuntary"]),
-            "migrations": number(row["migrations"]),
-            "wait": buckets(row, "wait", "max").plain(),
-        }
-    totals = [TOTAL.unpack(row) for row in maps.percpu("total", 0)]
-    now_ns = max((number(row["last_ns"]) for row in totals), default=0)
+    found = list(_processes(maps.array("processes")))
     return {
-        "processes": processes,
-        "total": {
-            "involuntary": sum(number(row["involuntary"]) for row in totals),
-            "migrations": sum(number(row["migrations"]) for row in totals),
-            "wait": histogram.total([buckets(row, "wait", "max") for row in totals]).plain(),
+        "processes": {
+            str(row["tgid"]): {
+                "comm": str(row["comm"]),
+                "cgroup": number(row["cgroup"]),
+                "involuntary": number(row["involuntary"]),
+                "migrations": number(row["migrations"]),
+                "wait": buckets(row, "wait", "max").plain(),
+            }
+            for row in found
+            if row["tgid"]
         },
-        "blocked": list[Json](_blocked(maps, now_ns)),
+        "total": {
+            "involuntary": sum(number(row["involuntary"]) for row in found),
+            "migrations": sum(number(row["migrations"]) for row in found),
+            "wait": histogram.total([buckets(row, "wait", "max") for row in found]).plain(),
+        },
+        "blocked": list[Json](_blocked(maps)),
     }
 
 
-def _blocked(maps: Maps, now_ns: int) -> list[Data]:
-    """Tell who is blocked beyond the limit, longest first. `now_ns` is the newest switch: the one that let us run."""
+def _processes(table: memoryview) -> Iterator[dict[str, Value]]:
+    """Yield the rows in use, and last the one that sums up what was evicted."""
+    whole = len(table) // PROCESS.size * PROCESS.size  # a mapping ends with its page
+    tgids = table[:whole].cast("I")[:: PROCESS.size // 4].tolist()
+    for index, tgid in enumerate(tgids):
+        if tgid or index == OTHER:
+            yield PROCESS.unpack(table[index * PROCESS.size : (index + 1) * PROCESS.size])
+
+
+def _blocked(maps: Maps) -> list[Data]:
+    """Tell who is blocked beyond the limit, longest first. Now is the newest switch: the one that let us run."""
     ctl = CTL.unpack(maps.array("ctl"))
+    sets = maps.array("sets").cast("I")
+    now_ns = max(max(sets[at : at + WAYS]) for at in range(WAYS, len(sets), 2 * WAYS)) << _USED_SHIFT
     found = [
         (now_ns - since_ns, pid)
         for pid, since_ns in _sleepers(maps.array("slots"))
@@ -180,9 +195,8 @@ def _cgroups(found: list[tuple[int, Histogram]]) -> Json:
 
 
 def _other(everything: Histogram, shown: Histogram) -> Data | None:
-    missing = everything.count - shown.count
-    # Maps are read one after the other while tasks switch: a handful is no eviction.
-    if missing <= max(64, everything.count // 50):
-        return None
+    """Give what was counted for processes that have been evicted since."""
     counts = tuple(max(0, a - b) for a, b in zip(everything.counts, shown.counts, strict=True))
+    if not any(counts):
+        return None
     return {"pid": 0, "comm": "other", "run_queue_us": summary(Histogram(counts, everything.max_ns))}

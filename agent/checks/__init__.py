@@ -1,0 +1,57 @@
+"""The one check runner: for `agentctl status` and `doctor`, the MQTT health message and the Ansible gate. Pure.
+
+Each check says what it found and, unless all is well, one line that would mend it. What cannot be known is `unknown`, never ok.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from agent.checks import kernel, live, privileges, resources
+from agent.checks._base import GROUPS, Check
+from agent.checks.kernel import Tier, tier
+from agent.errors import Problem
+from agent.linux.facts import Facts
+from agent.model import STATES, Data, State, worst
+
+__all__ = ["GROUPS", "Check", "Facts", "Tier", "run", "tier", "verdict"]
+
+SHOWN = 20  # problems of the configuration that get a check of their own
+
+
+def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = ()) -> tuple[Check, ...]:
+    """Run all checks, by group.
+
+    `status` is agentd's own (`status --json`; with `stale_s` if agentd is dead), None if there is none; `problems` are those
+    of the configuration.
+    """
+    status = status or {}
+    return (
+        *_configuration(tuple(problems)),
+        *kernel.checks(facts),
+        *privileges.checks(facts, status),
+        *live.probes(status),
+        *live.telemetry(status),
+        *resources.checks(facts),
+    )
+
+
+def verdict(checks: Iterable[Check]) -> State:
+    """Give the state of the whole: the worst of all checks, where `unknown` weighs only if nothing of its group is known.
+
+    So one unreadable sysctl does not hide that the rest is well, and an agentd that is silent is not taken for healthy.
+    """
+    found = tuple(checks)
+    blind = any({check.state for check in found if check.group == group} == {"unknown"} for group in GROUPS)
+    state = worst([check.state for check in found if check.state != "unknown"])
+    return min(state, "unknown" if blind else "ok", key=STATES.index)
+
+
+def _configuration(problems: tuple[Problem, ...]) -> Iterator[Check]:
+    if not problems:
+        yield Check("configuration", "file", "ok", "no problems")
+    for problem in problems[:SHOWN]:
+        yield Check("configuration", problem.key, "critical", str(problem), f"edit {problem.path} line {problem.line}")
+    if len(problems) > SHOWN:
+        more = f"{len(problems) - SHOWN} more problems"
+        yield Check("configuration", "file", "critical", more, f"agentctl config check {problems[0].path}")

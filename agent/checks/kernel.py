@@ -1,0 +1,112 @@
+"""Checks of the kernel, and the tier that it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agent.checks._base import Check, may_load, version
+from agent.linux.facts import Facts
+
+OLDEST = (5, 10)  # what is supported at all
+
+
+class Tier(NamedTuple):
+    """How far this kernel lets us look: A most, E nothing but /proc; `reason` says why not further."""
+
+    letter: str
+    reason: str
+
+
+def tier(facts: Facts) -> Tier:
+    """Give the tier that this process reaches here: A kernel BTF and kprobes, B BTF, C external BTF, D BCC, E none."""
+    return _refused(facts) or _possible(facts)
+
+
+def _refused(facts: Facts) -> Tier | None:
+    if facts.bpf is None:
+        return Tier("E", "whether the kernel has bpf(2) cannot be seen: /proc is not mounted")
+    if not facts.bpf:
+        return Tier("E", "the kernel has no bpf(2) (CONFIG_BPF_SYSCALL)")
+    if facts.lockdown == "confidentiality":
+        return Tier("E", "the kernel is locked down to confidentiality")
+    if not may_load(facts) and not facts.bpffs.pinned:
+        return Tier("E", "this user may not load programs, and none are pinned that it can read")
+    return None
+
+
+def _possible(facts: Facts) -> Tier:
+    if facts.btf and facts.kprobes:
+        return Tier("A", "kernel BTF and kprobes")
+    if facts.btf:
+        return Tier("B", "kernel BTF, but no kprobes (CONFIG_KPROBE_EVENTS)")
+    if facts.external_btf:
+        return Tier("C", f"no kernel BTF, but {facts.external_btf}")
+    return Tier("D", "no BTF, but BCC and kernel headers") if facts.bcc else Tier("E", "no BTF, and no BCC with kernel headers")
+
+
+def checks(facts: Facts) -> Iterator[Check]:
+    """Yield the checks of the group."""
+    yield _release(facts.release)
+    reached = tier(facts)
+    low = {"D": "BCC compiles on the box: a kernel with CONFIG_DEBUG_INFO_BTF=y is lighter", "E": _tier_remedy(facts)}
+    yield Check(
+        "kernel",
+        "tier",
+        "degraded" if reached.letter in low else "ok",
+        f"{reached.letter}: {reached.reason}",
+        low.get(reached.letter, ""),
+    )
+    yield _lockdown(facts)
+    yield _libbpf(facts)
+    yield (
+        Check("kernel", "PSI", "ok", "/proc/pressure is there")
+        if facts.psi
+        else Check("kernel", "PSI", "degraded", "no pressure stall information", "boot with psi=1 (CONFIG_PSI)")
+    )
+    yield _cgroup(facts)
+
+
+def _release(release: str) -> Check:
+    found = version(release)
+    if found is None:
+        return Check("kernel", "release", "unknown", "the kernel's release cannot be read", "mount -t proc proc /proc")
+    if found < OLDEST:
+        return Check("kernel", "release", "critical", f"{release} is older than 5.10", "install a kernel >= 5.10")
+    return Check("kernel", "release", "ok", release)
+
+
+def _tier_remedy(facts: Facts) -> str:
+    if facts.bpf is None:
+        return "mount -t proc proc /proc"
+    if facts.lockdown == "confidentiality":
+        return "boot with lockdown=integrity"
+    if facts.bpf and (facts.btf or facts.external_btf) and not may_load(facts):
+        return "as root: agentctl probes load"
+    return "a kernel with CONFIG_BPF_SYSCALL=y and CONFIG_DEBUG_INFO_BTF=y"
+
+
+def _lockdown(facts: Facts) -> Check:
+    if facts.lockdown is None:
+        mount = "mount -t securityfs securityfs /sys/kernel/security"
+        return Check("kernel", "lockdown", "unknown", "/sys/kernel/security/lockdown cannot be read", mount)
+    if facts.lockdown == "confidentiality":
+        return Check(
+            "kernel", "lockdown", "degraded", "confidentiality: no program may read memory", "boot with lockdown=integrity"
+        )
+    return Check("kernel", "lockdown", "ok", facts.lockdown)
+
+
+def _libbpf(facts: Facts) -> Check:
+    if facts.libbpf:
+        return Check("kernel", "libbpf", "ok", "libbpf.so.1 is installed")
+    return Check("kernel", "libbpf", "degraded", "libbpf.so.1 is not installed: nothing can be loaded", "apt install libbpf1")
+
+
+def _cgroup(facts: Facts) -> Check:
+    if facts.cgroup is None:
+        return Check("kernel", "cgroup", "unknown", "the mounts cannot be read", "mount -t proc proc /proc")
+    if facts.cgroup in {"v2", "hybrid"}:
+        return Check("kernel", "cgroup", "ok", facts.cgroup)
+    reason = f"{facts.cgroup}: no breakdown by cgroup"
+    return Check("kernel", "cgroup", "degraded", reason, "boot with systemd.unified_cgroup_hierarchy=1")

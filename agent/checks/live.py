@@ -1,0 +1,76 @@
+"""Checks over what agentd says of itself (`status --json`): its probes, its findings, its broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.checks._base import Check, number, rows, state_of
+from agent.model import Data
+
+LOST_SHARE = 0.01
+OLDEST_BACKLOG_S = 3600
+SHOWN = 20  # findings that get a check of their own
+START = "systemctl start gatewarden"
+
+
+def probes(status: Data) -> Iterator[Check]:
+    """Yield whether agentd runs, then each probe and each open finding; of a dead agentd nothing more is known."""
+    yield _agentd(status)
+    if not status or "stale_s" in status:
+        return
+    for row in rows(status, "probes"):
+        yield _probe(row)
+    findings = rows(status, "findings")
+    for row in findings[:SHOWN]:
+        name = f"{row.get('detector')} {row.get('subject')}"
+        yield Check("probes", name, state_of(row.get("state")), str(row.get("summary") or ""), "agentctl events")
+    if not findings:
+        yield Check("probes", "findings", "ok", "none open")
+
+
+def _agentd(status: Data) -> Check:
+    if not status:
+        return Check("probes", "agentd", "unknown", "agentd has left no status", START)
+    stale = status.get("stale_s")
+    if isinstance(stale, int | float):
+        return Check("probes", "agentd", "critical", f"agentd is not running; its last status is {stale:.0f} s old", START)
+    return Check("probes", "agentd", "ok", f"version {status.get('version')}, tier {status.get('tier')}")
+
+
+def _probe(row: Data) -> Check:
+    name, reason, remedy = (str(row.get(key) or "") for key in ("name", "reason", "remedy"))
+    state = state_of(row.get("state"))
+    events, lost = number(row.get("events")), number(row.get("lost"))
+    if state == "ok" and lost > LOST_SHARE * max(events, 1):
+        reason, remedy = f"{lost:.0f} of {events:.0f} events lost", f"raise the budgets of [probes.{name}]"
+        return Check("probes", name, "degraded", reason, remedy)
+    said = reason or f"{events:.0f} events, {lost:.0f} lost"
+    return Check("probes", name, state, said, "" if state == "ok" else remedy or "agentctl probes")
+
+
+def telemetry(status: Data) -> Iterator[Check]:
+    """Yield the state of the connection and of the outbox."""
+    mqtt = status.get("mqtt")
+    if not isinstance(mqtt, dict) or "stale_s" in status:
+        yield Check("telemetry", "mqtt", "unknown", "agentd does not say", START)
+        return
+    yield _broker(str(mqtt.get("state") or "unknown"), mqtt)
+    dropped = number(mqtt.get("dropped"))
+    if dropped:
+        yield Check(
+            "telemetry", "outbox", "degraded", f"{dropped:.0f} records dropped", "raise [outbox] bytes, or mend the broker"
+        )
+    else:
+        yield Check("telemetry", "outbox", "ok", f"{number(mqtt.get('backlog_bytes')):.0f} bytes wait, none dropped")
+
+
+def _broker(state: str, mqtt: Data) -> Check:
+    """Judge the connection; being away for less than an hour is what the outbox is for."""
+    if state in {"connected", "ok", "off", "disabled", "none"}:
+        return Check("telemetry", "mqtt", "ok", state)
+    if state == "unknown":
+        return Check("telemetry", "mqtt", "unknown", "agentd does not say", "agentctl status")
+    waiting = number(mqtt.get("oldest_s"))
+    reason = f"{state}; the oldest record waits for {waiting:.0f} s"
+    late = waiting > OLDEST_BACKLOG_S
+    return Check("telemetry", "mqtt", "degraded" if late else "ok", reason, "check [mqtt] and the network" if late else "")

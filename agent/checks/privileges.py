@@ -1,0 +1,110 @@
+"""Checks of privileges: capabilities, the bpffs, users and what the kernel hides from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.checks._base import Check, may_load, rows, version
+from agent.checks.kernel import tier
+from agent.linux.facts import Bpffs, Facts
+from agent.model import Data
+
+PIN_READERS = (5, 19)  # from here on reading pinned maps needs no capability (kernel commit c8644cd0efe7)
+SYMBOLS = (5, 13)  # from here on a program can resolve symbols itself (7b15523a989b)
+
+
+def checks(facts: Facts, status: Data) -> Iterator[Check]:
+    """Yield the checks of the group."""
+    yield _capabilities(facts)
+    yield _bpffs(facts, status)
+    yield _accounts(facts)
+    yield _unprivileged_bpf(facts)
+    yield _perf_events(facts)
+    yield _symbols(facts)
+    yield _kernel_log(facts)
+
+
+def _capabilities(facts: Facts) -> Check:
+    if facts.capabilities is None:
+        return Check("privileges", "capabilities", "unknown", "CapEff cannot be read", "mount -t proc proc /proc")
+    who = f"uid {facts.uid}"
+    if may_load(facts):
+        return Check("privileges", "capabilities", "ok", f"{who} may load programs")
+    if not facts.bpffs.pinned:
+        reason = f"{who} holds neither CAP_BPF with CAP_PERFMON nor readable pins"
+        return Check("privileges", "capabilities", "degraded", reason, "as root: agentctl probes load; join group gatewarden")
+    if "BPF" not in facts.capabilities and (version(facts.release) or PIN_READERS) < PIN_READERS:
+        reason = f"{who}: reading pins takes CAP_BPF before Linux 5.19"
+        return Check("privileges", "capabilities", "degraded", reason, "add AmbientCapabilities=CAP_BPF to gatewarden.service")
+    return Check("privileges", "capabilities", "ok", f"{who} reads pinned maps without any capability")
+
+
+def _bpffs(facts: Facts, status: Data) -> Check:
+    place = facts.bpffs
+    running = any(row.get("state") == "ok" for row in rows(status, "probes"))
+    if place.mounted is None:
+        return Check("privileges", "bpffs", "unknown", "the mounts cannot be read", "mount -t proc proc /proc")
+    if not place.mounted and running:
+        return Check("privileges", "bpffs", "ok", f"none at {place.path}; the running agent needs none")
+    if not place.mounted:
+        mount = f"mkdir -p {place.path} && mount -t bpf -o mode=0750,gid=gatewarden bpf {place.path}"
+        return Check("privileges", "bpffs", "degraded", f"no bpffs at {place.path}", mount)
+    return _permissions(place)
+
+
+def _permissions(place: Bpffs) -> Check:
+    path, mode = place.path, place.mode
+    mend = f"chgrp gatewarden {path} && chmod 0750 {path}"
+    if mode is None:
+        return Check("privileges", "bpffs", "unknown", f"{path} cannot be looked at", "join group gatewarden")
+    if mode & 0o27:
+        return Check("privileges", "bpffs", "degraded", f"{path} has mode {mode:04o}: too many may look in or write", mend)
+    if place.group != "gatewarden":
+        return Check("privileges", "bpffs", "degraded", f"{path} belongs to group {place.group}", mend)
+    return Check("privileges", "bpffs", "ok", f"{path}, mode {mode:04o}, group {place.group}")
+
+
+def _accounts(facts: Facts) -> Check:
+    if facts.missing_users is None or facts.missing_groups is None:
+        return Check(
+            "privileges", "users", "unknown", "/etc/passwd or /etc/group cannot be read", "chmod 0644 /etc/passwd /etc/group"
+        )
+    missing = sorted({*facts.missing_users, *facts.missing_groups})
+    if missing:
+        return Check("privileges", "users", "degraded", f"{', '.join(missing)} missing", "systemd-sysusers gatewarden.conf")
+    return Check("privileges", "users", "ok", "users and groups are there")
+
+
+def _sysctl(facts: Facts, name: str, bad: bool, reason: str, remedy: str) -> Check:  # noqa: FBT001 - a condition
+    value = facts.sysctls.get(name)
+    if value is None:
+        return Check("privileges", name, "unknown", f"kernel.{name} cannot be read", f"sysctl kernel.{name}")
+    return (
+        Check("privileges", name, "degraded", f"{value}: {reason}", remedy)
+        if bad
+        else Check("privileges", name, "ok", str(value))
+    )
+
+
+def _unprivileged_bpf(facts: Facts) -> Check:
+    name = "unprivileged_bpf_disabled"
+    return _sysctl(facts, name, facts.sysctls.get(name) == 0, "every user may load programs", f"sysctl -w kernel.{name}=2")
+
+
+def _perf_events(facts: Facts) -> Check:
+    name = "perf_event_paranoid"
+    closed = (facts.sysctls.get(name) or 0) > 2 and tier(facts).letter == "E" and "PERFMON" not in (facts.capabilities or ())
+    return _sysctl(facts, name, closed, "tier E has no perf events either", f"sysctl -w kernel.{name}=2")
+
+
+def _symbols(facts: Facts) -> Check:
+    name = "kptr_restrict"
+    hidden = bool(facts.sysctls.get(name)) and "SYSLOG" not in (facts.capabilities or ()) and not facts.broker
+    blind = hidden and (version(facts.release) or SYMBOLS) < SYMBOLS
+    return _sysctl(facts, name, blind, "stacks show addresses, not names", "systemctl enable --now gatewarden-broker.socket")
+
+
+def _kernel_log(facts: Facts) -> Check:
+    name = "dmesg_restrict"
+    hidden = bool(facts.sysctls.get(name)) and "SYSLOG" not in (facts.capabilities or ()) and not facts.broker
+    return _sysctl(facts, name, hidden, "snapshots lack the kernel log", "systemctl enable --now gatewarden-broker.socket")

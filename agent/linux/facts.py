@@ -1,0 +1,274 @@
+"""What this machine is and lets us do: the facts that `agent/checks.py` judges. Reading only, nothing is changed.
+
+`read` looks at files below `root` (a fixture tree in tests); the `parse_…` functions read their text. What cannot be known is
+None, never False: a file that is absent and one that is not ours to read are different things.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import grp
+import os
+import re
+import stat
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agent.config import Paths
+
+ROOT = Path("/")
+USERS = ("gatewarden", "gatewarden-work")
+CAPABILITIES = {
+    "DAC_READ_SEARCH": 2,
+    "SYS_ADMIN": 21,
+    "SYSLOG": 34,
+    "PERFMON": 38,
+    "BPF": 39,
+}  # include/uapi/linux/capability.h
+SYSCTLS = ("unprivileged_bpf_disabled", "perf_event_paranoid", "kptr_restrict", "dmesg_restrict")
+_LIBRARIES = ("usr/lib/*-linux-gnu", "usr/lib", "usr/lib64", "lib/*-linux-gnu", "usr/local/lib")
+_LIMIT = 1 << 20  # /proc/sys refuses reads of 4 MiB and more with ENOMEM (KMALLOC_MAX_SIZE)
+_STA_UNSYNC = 0x0040  # include/uapi/linux/timex.h
+_TIMEX = 208  # sizeof(struct timex) on 64-bit, `status` at byte 40
+
+Lockdown: TypeAlias = Literal["none", "integrity", "confidentiality"]
+Cgroup: TypeAlias = Literal["v2", "hybrid", "v1", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of ours: whether it is there, whether this process may write it, and what is free (None: no limit told)."""
+
+    path: str
+    exists: bool
+    writable: bool
+    free_bytes: int | None = None
+    free_inodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bpffs:
+    """The bpffs: `mounted`, its permission bits and group, and whether something is pinned that this process can list."""
+
+    path: str
+    mounted: bool | None
+    mode: int | None = None
+    group: str | None = None
+    pinned: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All of it, at one moment. A field with the default None could not be found out."""
+
+    release: str = ""
+    """`uname -r`."""
+    bpf: bool | None = None
+    """The kernel has bpf(2)."""
+    btf: bool = False
+    """/sys/kernel/btf/vmlinux is there."""
+    external_btf: str = ""
+    """Path of a file with this kernel's BTF that libbpf would find, if the kernel itself has none."""
+    kprobes: bool = False
+    bcc: bool = False
+    """libbcc and the kernel's headers are there."""
+    libbpf: bool = False
+    lockdown: Lockdown | None = None
+    sysctls: dict[str, int | None] = field(default_factory=dict)
+    uid: int = -1
+    capabilities: frozenset[str] | None = None
+    """Those of CAPABILITIES in the effective set."""
+    bpffs: Bpffs = Bpffs("", None)
+    missing_users: tuple[str, ...] | None = None
+    missing_groups: tuple[str, ...] | None = None
+    broker: bool = False
+    """The broker's socket is there."""
+    state_dir: Folder = Folder("", exists=False, writable=False)
+    runtime_dir: Folder = Folder("", exists=False, writable=False)
+    clock_synchronised: bool | None = None
+    wall_s: float = 0.0
+    rtc_s: int | None = None
+    """What the battery-backed clock says; None without one."""
+    cgroup: Cgroup | None = None
+    psi: bool = False
+
+
+def read(paths: Paths | None = None, root: Path = ROOT) -> Facts:
+    """Take all facts. Never raises; takes a few milliseconds."""
+    paths = paths or Paths()
+    proc, sysfs = root / "proc", root / "sys"
+    release = (text_of(proc / "sys/kernel/osrelease") or "").strip()
+    mounts = text_of(proc / "self/mounts")
+    sysctls = {name: parse_integer(text_of(proc / "sys/kernel" / name)) for name in SYSCTLS}
+    return Facts(
+        release=release,
+        bpf=_bpf(proc),
+        btf=there(sysfs / "kernel/btf/vmlinux"),
+        external_btf=_external_btf(root, release),
+        # The PMU of perf kprobes is there exactly with CONFIG_KPROBE_EVENTS, and readable by all, as kallsyms is not.
+        kprobes=there(sysfs / "bus/event_source/devices/kprobe"),
+        bcc=_library(root, "libbcc.so.0") and there(root / "lib/modules" / release / "build"),
+        libbpf=_library(root, "libbpf.so.1"),
+        lockdown=parse_lockdown(text_of(sysfs / "kernel/security/lockdown"), text_of(proc / "cmdline")),
+        sysctls=sysctls,
+        uid=os.geteuid(),
+        capabilities=parse_capabilities(text_of(proc / "self/status")),
+        bpffs=_bpffs(paths.bpffs_dir, parse_mounts(mounts), root),
+        missing_users=_missing(text_of(root / "etc/passwd"), USERS),
+        missing_groups=_missing(text_of(root / "etc/group"), USERS),
+        broker=there(paths.broker_socket),
+        state_dir=folder(paths.state_dir),
+        runtime_dir=folder(paths.runtime_dir),
+        clock_synchronised=clock_synchronised(),
+        wall_s=time.time(),
+        rtc_s=parse_integer(text_of(sysfs / "class/rtc/rtc0/since_epoch")),
+        cgroup=parse_cgroup(mounts),
+        psi=text_of(proc / "pressure/cpu") is not None,
+    )
+
+
+def text_of(path: Path) -> str | None:
+    """Give the text of a file, None if it is absent or not ours to read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_LIMIT).decode("utf-8", "backslashreplace")
+    except OSError:
+        return None
+
+
+def there(path: Path) -> bool:
+    """Tell whether `path` exists; one behind a folder that is closed to us does not (Path.exists raises there)."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def parse_integer(text: str | None) -> int | None:
+    """Read a file that holds one number; None for anything else."""
+    return int(text) if text is not None and re.fullmatch(r"\s*-?[0-9]{1,18}\s*", text) else None
+
+
+def parse_lockdown(text: str | None, cmdline: str | None) -> Lockdown | None:
+    """Read `none [integrity] confidentiality`; without securityfs, what the kernel's command line says."""
+    chosen = re.search(r"\[(none|integrity|confidentiality)\]", text or "") or re.search(
+        r"(?:^|\s)lockdown=(integrity|confidentiality)(?:\s|$)", cmdline or ""
+    )
+    names: dict[str, Lockdown] = {"none": "none", "integrity": "integrity", "confidentiality": "confidentiality"}
+    return names[chosen[1]] if chosen else None
+
+
+def parse_capabilities(status: str | None) -> frozenset[str] | None:
+    """Read CapEff of /proc/self/status, as far as CAPABILITIES goes."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status or "", re.MULTILINE)
+    if not found:
+        return None
+    bits = int(found[1], 16)
+    return frozenset(name for name, bit in CAPABILITIES.items() if bits >> bit & 1)
+
+
+def parse_mounts(text: str | None) -> dict[str, str] | None:
+    """Give file system types by mount point; the last of several on one point is the one that shows (proc(5))."""
+    if text is None:
+        return None
+    rows = (line.split(" ") for line in text.splitlines())
+    return {_unescaped(row[1]): row[2] for row in rows if len(row) > 2}
+
+
+def _unescaped(path: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
+
+
+def parse_cgroup(mounts: str | None) -> Cgroup | None:
+    """Tell the cgroup hierarchy from /proc/self/mounts: unified, both, only the old one, or none."""
+    table = parse_mounts(mounts)
+    if table is None:
+        return None
+    types = set(table.values())
+    if "cgroup2" in types:
+        return "hybrid" if "cgroup" in types else "v2"
+    return "v1" if "cgroup" in types else "none"
+
+
+def parse_names(text: str | None) -> frozenset[str] | None:
+    """Give the first fields of passwd(5) or group(5)."""
+    return None if text is None else frozenset(line.split(":", 1)[0] for line in text.splitlines() if ":" in line)
+
+
+def _missing(text: str | None, wanted: tuple[str, ...]) -> tuple[str, ...] | None:
+    names = parse_names(text)
+    return None if names is None else tuple(name for name in wanted if name not in names)
+
+
+def _bpf(proc: Path) -> bool | None:
+    """Look for the sysctl that exists exactly with CONFIG_BPF_SYSCALL (since 4.4); without /proc nothing is known."""
+    return there(proc / "sys/kernel/unprivileged_bpf_disabled") if there(proc / "sys/kernel") else None
+
+
+def _external_btf(root: Path, release: str) -> str:
+    """Give the first file of those that libbpf tries after the kernel's own (libbpf 1.1, btf.c: btf__load_vmlinux_btf)."""
+    modules, debug = f"lib/modules/{release}", "usr/lib/debug"
+    candidates = (
+        f"boot/vmlinux-{release}",
+        f"{modules}/vmlinux-{release}",
+        f"{modules}/build/vmlinux",
+        f"usr/{modules}/kernel/vmlinux",
+        f"{debug}/boot/vmlinux-{release}",
+        f"{debug}/boot/vmlinux-{release}.debug",
+        f"{debug}/{modules}/vmlinux",
+    )
+    return next((f"/{name}" for name in candidates if release and there(root / name)), "")
+
+
+def _library(root: Path, name: str) -> bool:
+    """Look where ld.so would: loading it to find out would cost its memory (libbcc brings all of LLVM)."""
+    return any(next(root.glob(f"{folder}/{name}"), None) for folder in _LIBRARIES)
+
+
+def _bpffs(path: Path, mounts: dict[str, str] | None, root: Path) -> Bpffs:
+    mounted = None if mounts is None else mounts.get(str(path)) == "bpf"
+    place = root / str(path).lstrip("/")
+    try:
+        found = place.stat()
+    except OSError:
+        return Bpffs(str(path), mounted)
+    try:
+        group = grp.getgrgid(found.st_gid).gr_name
+    except KeyError:
+        group = str(found.st_gid)
+    try:
+        pinned = any(place.iterdir())
+    except OSError:
+        pinned = None
+    return Bpffs(str(path), mounted, found.st_mode & 0o7777, group, pinned)
+
+
+def folder(path: Path) -> Folder:
+    """Look at one of our folders, as this process sees it."""
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError:
+        is_folder = False
+    if not is_folder:
+        return Folder(str(path), exists=False, writable=False)
+    writable = os.access(path, os.W_OK | os.X_OK)
+    try:
+        space = os.statvfs(path)
+    except OSError:
+        return Folder(str(path), exists=True, writable=writable)
+    # A file system without a fixed number of inodes (btrfs) says 0 of 0.
+    inodes = space.f_favail if space.f_files else None
+    return Folder(str(path), exists=True, writable=writable, free_bytes=space.f_bavail * space.f_frsize, free_inodes=inodes)
+
+
+def clock_synchronised() -> bool | None:
+    """Ask adjtimex(2), which any user may; None where it is refused (a strict seccomp filter)."""
+    block = ctypes.create_string_buffer(_TIMEX)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if ctypes.sizeof(ctypes.c_long) != 8 or int(libc.adjtimex(block)) < 0:
+        return None
+    return not int.from_bytes(block.raw[40:44], sys.byteorder) & _STA_UNSYNC

@@ -1,0 +1,276 @@
+"""The check runner: each state from facts by hand, tiers, the verdict, and the rules that hold for every check."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.checks import GROUPS, Check, run, tier, verdict
+from agent.errors import Problem
+from agent.linux.facts import Bpffs, Facts, Folder
+from agent.model import Data, State
+
+ROOM = Folder("/var/lib/gatewarden", exists=True, writable=True, free_bytes=1 << 32, free_inodes=10**6)
+WELL = Facts(
+    release="6.1.0-50-amd64",
+    bpf=True,
+    btf=True,
+    kprobes=True,
+    libbpf=True,
+    lockdown="none",
+    sysctls={"unprivileged_bpf_disabled": 2, "perf_event_paranoid": 3, "kptr_restrict": 1, "dmesg_restrict": 1},
+    uid=990,
+    capabilities=frozenset(),
+    bpffs=Bpffs("/run/gatewarden-bpf", mounted=True, mode=0o750, group="gatewarden", pinned=True),
+    missing_users=(),
+    missing_groups=(),
+    broker=True,
+    state_dir=ROOM,
+    runtime_dir=ROOM,
+    clock_synchronised=True,
+    wall_s=1_796_000_000.0,
+    rtc_s=1_796_000_001,
+    cgroup="v2",
+    psi=True,
+)
+LIVE: Data = {
+    "version": "0.1.0",
+    "tier": "A",
+    "probes": [{"name": "timers", "state": "ok", "reason": "", "remedy": "", "events": 1000, "lost": 0}],
+    "mqtt": {"state": "connected", "backlog_bytes": 0, "oldest_s": 0, "dropped": 0},
+    "findings": [],
+}
+
+
+def bad(facts: Facts, status: Data | None = None) -> list[tuple[str, str, State]]:
+    """Give the checks that are not ok."""
+    return [
+        (check.group, check.name, check.state)
+        for check in run(facts, LIVE if status is None else status)
+        if check.state != "ok"
+    ]
+
+
+def named(name: str, facts: Facts, status: Data | None = None) -> Check:
+    """Give the one check called `name`."""
+    (found,) = [check for check in run(facts, LIVE if status is None else status) if check.name == name]
+    return found
+
+
+def test_a_gateway_that_is_well() -> None:
+    """Everything ok, in all six groups, and so is the verdict."""
+    found = run(WELL, LIVE)
+    assert bad(WELL) == []
+    assert tuple(dict.fromkeys(check.group for check in found)) == GROUPS
+    assert verdict(found) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"release": "4.19.0"}, [("privileges", "capabilities", "degraded"), ("kernel", "release", "critical")]),
+        ({"release": "rubbish"}, [("kernel", "release", "unknown")]),
+        (
+            {"lockdown": "confidentiality"},
+            [
+                ("kernel", "tier", "degraded"),
+                ("kernel", "lockdown", "degraded"),
+                ("privileges", "perf_event_paranoid", "degraded"),
+            ],
+        ),
+        ({"lockdown": None}, [("kernel", "lockdown", "unknown")]),
+        ({"libbpf": False}, [("kernel", "libbpf", "degraded")]),
+        ({"psi": False}, [("kernel", "PSI", "degraded")]),
+        ({"cgroup": "v1"}, [("kernel", "cgroup", "degraded")]),
+        ({"cgroup": None}, [("kernel", "cgroup", "unknown")]),
+        ({"capabilities": None}, [("privileges", "capabilities", "unknown")]),
+        ({"bpffs": replace(WELL.bpffs, mode=0o755)}, [("privileges", "bpffs", "degraded")]),
+        ({"bpffs": replace(WELL.bpffs, group="root")}, [("privileges", "bpffs", "degraded")]),
+        ({"bpffs": replace(WELL.bpffs, mode=None)}, [("privileges", "bpffs", "unknown")]),
+        ({"bpffs": replace(WELL.bpffs, mounted=None)}, [("privileges", "bpffs", "unknown")]),
+        ({"missing_users": ("gatewarden-work",)}, [("privileges", "users", "degraded")]),
+        ({"missing_groups": None}, [("privileges", "users", "unknown")]),
+        (
+            {"sysctls": WELL.sysctls | {"unprivileged_bpf_disabled": 0}},
+            [("privileges", "unprivileged_bpf_disabled", "degraded")],
+        ),
+        ({"sysctls": WELL.sysctls | {"kptr_restrict": None}}, [("privileges", "kptr_restrict", "unknown")]),
+        ({"broker": False}, [("privileges", "dmesg_restrict", "degraded")]),
+        ({"state_dir": replace(ROOM, exists=False)}, [("resources", "state_dir", "critical")]),
+        ({"state_dir": replace(ROOM, writable=False)}, [("resources", "state_dir", "critical")]),
+        ({"state_dir": replace(ROOM, free_bytes=1 << 20)}, [("resources", "state_dir", "degraded")]),
+        ({"state_dir": replace(ROOM, free_inodes=3)}, [("resources", "state_dir", "degraded")]),
+        ({"state_dir": replace(ROOM, free_inodes=None)}, []),
+        ({"runtime_dir": replace(ROOM, free_bytes=None)}, [("resources", "runtime_dir", "unknown")]),
+        ({"clock_synchronised": False}, [("resources", "clock", "degraded")]),
+        ({"clock_synchronised": None}, [("resources", "clock", "unknown")]),
+        ({"wall_s": 100.0, "rtc_s": 100}, [("resources", "clock", "degraded")]),
+        ({"rtc_s": 0}, [("resources", "rtc", "degraded")]),
+        ({"rtc_s": None}, [("resources", "rtc", "unknown")]),
+    ],
+)
+def test_one_fact_one_check(change: dict[str, Any], expected: list[tuple[str, str, State]]) -> None:
+    """Each fact that is not as it should be shows in its own check, and in no other that it does not touch."""
+    assert sorted(bad(replace(WELL, **change))) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "letter", "said"),
+    [
+        ({}, "A", "kprobes"),
+        ({"kprobes": False}, "B", "no kprobes"),
+        ({"btf": False, "external_btf": "/boot/vmlinux"}, "C", "/boot/vmlinux"),
+        ({"btf": False, "bcc": True}, "D", "BCC"),
+        ({"btf": False}, "E", "no BTF"),
+        ({"bpf": False}, "E", "CONFIG_BPF_SYSCALL"),
+        ({"bpf": None}, "E", "/proc is not mounted"),
+        ({"lockdown": "confidentiality"}, "E", "locked down"),
+        ({"bpffs": replace(WELL.bpffs, pinned=None)}, "E", "may not load"),
+        ({"bpffs": replace(WELL.bpffs, pinned=None), "capabilities": frozenset({"BPF", "PERFMON"})}, "A", "kprobes"),
+    ],
+)
+def test_tiers(change: dict[str, Any], letter: str, said: str) -> None:
+    """The tier and its reason, from what the kernel has and this process may."""
+    found = tier(replace(WELL, **change))
+    assert found.letter == letter
+    assert said in found.reason
+
+
+def test_ways_to_hold_privileges() -> None:
+    """Root, two capabilities, and readable pins are well; nothing at all, or pins before 5.19 without CAP_BPF, are not."""
+    none = replace(WELL, bpffs=replace(WELL.bpffs, pinned=False))
+    assert named("capabilities", replace(none, capabilities=frozenset({"SYS_ADMIN"}))).state == "ok"
+    assert named("capabilities", replace(none, capabilities=frozenset({"BPF", "PERFMON"}))).state == "ok"
+    assert named("capabilities", none).remedy.startswith("as root: agentctl probes load")
+    assert named("capabilities", replace(WELL, release="5.10.0")).state == "degraded"
+    assert named("capabilities", replace(WELL, release="5.10.0", capabilities=frozenset({"BPF"}))).state == "ok"
+
+
+def test_a_foreground_agent_needs_no_bpffs() -> None:
+    """Without a mount the check is ok while probes run, else it names the line that mounts one."""
+    without = replace(WELL, bpffs=Bpffs("/run/gatewarden-bpf", mounted=False))
+    assert named("bpffs", without).state == "ok"
+    assert named("bpffs", without, {}).remedy.startswith("mkdir -p /run/gatewarden-bpf && mount -t bpf")
+
+
+def live(**change: Any) -> Data:
+    """Give LIVE with changes."""
+    return LIVE | change
+
+
+def test_probes_of_a_running_agent() -> None:
+    """Each probe is a check; a lossy one is degraded; one that is off says why and how to turn it on."""
+    off = {"name": "irq", "state": "degraded", "reason": "switched off", "remedy": "agentctl probes load"}
+    status = live(probes=[{"name": "timers", "state": "ok", "events": 1000, "lost": 11}, off])
+    assert bad(WELL, status) == [("probes", "timers", "degraded"), ("probes", "irq", "degraded")]
+    assert named("timers", WELL, status).reason == "11 of 1000 events lost"
+    assert named("irq", WELL, status).remedy == "agentctl probes load"
+
+
+def test_open_findings() -> None:
+    """A finding is a check of its own, and decides the verdict."""
+    status = live(findings=[{"detector": "timer_late", "subject": "f", "state": "critical", "summary": "f is late"}])
+    assert named("timer_late f", WELL, status).reason == "f is late"
+    assert verdict(run(WELL, status)) == "critical"
+
+
+@pytest.mark.parametrize(
+    ("mqtt", "expected"),
+    [
+        ({"state": "off"}, []),
+        ({"state": "connecting", "oldest_s": 60}, []),
+        ({"state": "connecting", "oldest_s": 7200}, [("telemetry", "mqtt", "degraded")]),
+        ({"state": "connected", "dropped": 3}, [("telemetry", "outbox", "degraded")]),
+        ({"state": "unknown"}, [("telemetry", "mqtt", "unknown")]),
+        (None, [("telemetry", "mqtt", "unknown")]),
+    ],
+)
+def test_telemetry(mqtt: Data | None, expected: list[tuple[str, str, State]]) -> None:
+    """No broker is a choice, a broker away is what the outbox is for, an hour of it and losses are degraded."""
+    assert bad(WELL, live(mqtt=mqtt)) == expected
+
+
+def test_a_dead_agent() -> None:
+    """Its last status says that it is dead, and nothing of the probes in it is believed."""
+    found = run(WELL, live(stale_s=99))
+    agentd = named("agentd", WELL, live(stale_s=99))
+    assert (agentd.state, agentd.reason) == ("critical", "agentd is not running; its last status is 99 s old")
+    assert not [check for check in found if check.name == "timers"]
+    assert verdict(found) == "critical"
+
+
+def test_an_agent_never_started() -> None:
+    """No status at all is unknown, and so is the verdict of a box that is well otherwise."""
+    assert verdict(run(WELL, None)) == "unknown"
+
+
+def test_problems_of_the_configuration() -> None:
+    """Each is a check with its line, up to twenty; then their number."""
+    problems = tuple(Problem("/etc/a.toml", line, f"k{line}", "is bad", "better") for line in range(1, 31))
+    found = [check for check in run(WELL, LIVE, problems) if check.group == "configuration"]
+    assert len(found) == 21
+    assert found[0] == Check(
+        "configuration", "k1", "critical", "/etc/a.toml:1: k1: is bad, allowed: better", "edit /etc/a.toml line 1"
+    )
+    assert found[20].reason == "10 more problems"
+
+
+def check(state: State, group: Any = "kernel") -> Check:
+    """Make one check."""
+    return Check(group, "x", state, "r", "m")
+
+
+def test_verdict() -> None:
+    """The worst wins; an unknown weighs only if its group knows nothing else."""
+    assert verdict([]) == "ok"
+    assert verdict([check("ok"), check("unknown")]) == "ok"
+    assert verdict([check("unknown"), check("ok", "probes")]) == "unknown"
+    assert verdict([check("unknown"), check("degraded", "probes")]) == "degraded"
+    assert verdict([check("degraded"), check("critical")]) == "critical"
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "state", "events", "lost", "oldest_s"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from([*LIVE, "stale_s"]), JSON),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "bpf": st.none() | st.booleans(),
+            "btf": st.booleans(),
+            "release": st.text(max_size=9),
+            "lockdown": st.sampled_from([None, "none", "confidentiality"]),
+            "capabilities": st.none() | st.just(frozenset({"BPF"})),
+            "clock_synchronised": st.none() | st.booleans(),
+            "rtc_s": st.none() | st.integers(),
+            "bpffs": st.builds(
+                Bpffs, st.just("/b"), st.none() | st.booleans(), st.none() | st.integers(0, 0o7777), st.none() | st.text()
+            ),
+        },
+    ),
+)
+def test_every_check_of_any_machine_is_well_formed(status: Data, change: dict[str, Any]) -> None:
+    """Whatever status and facts say: no exception; each check that is not ok has a reason and a remedy of one line."""
+    for found in run(replace(WELL, **change), status):
+        assert found.group in GROUPS
+        assert found.state in get_args(State)
+        assert found.state == "ok" or len(found.remedy.splitlines()) == 1, found
+
+
+def test_nothing_known_is_never_ok() -> None:
+    """A machine of which nothing can be read has no healthy group but the configuration that was given."""
+    found = run(Facts(), None)
+    assert verdict(found) in {"critical", "unknown"}
+    ok = {(item.group, item.name) for item in found if item.state == "ok"}
+    assert ok <= {("configuration", "file")}

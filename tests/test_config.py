@@ -466,6 +466,12 @@ def test_credentials_are_redacted(text: str, clean: str) -> None:
     assert redact(text) == clean
 
 
+@pytest.mark.parametrize("text", ["?pass" * 200_000, "://" * 300_000, "?" * 1_000_000, "a://b@" * 100_000])
+def test_redaction_takes_linear_time(text: str) -> None:
+    """A megabyte made to hurt regular expressions is done within the test's time limit (it takes well below a second)."""
+    assert len(redact(text)) <= 2 * len(text)
+
+
 @given(st.text() | st.integers() | st.floats() | st.lists(st.integers()))
 def test_shown_values_are_short_single_lines(value: object) -> None:
     """A wrong value never breaks the line of its problem, nor fills it."""

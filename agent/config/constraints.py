@@ -15,8 +15,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import annotated_types as at
 
 _SHOWN = 60  # characters of a wrong value that help to recognise it
-_CREDENTIALS = re.compile(r"://\S*@")
-_SECRET_ARGUMENT = re.compile(r"([?&;][^=&;\s]*(?:pass|pwd|token|key|secret|auth|user)[^=&;\s]*=)[^&;\s\"']*", re.IGNORECASE)
+_WORD = re.compile(r"\S+")
+# Bounded repeats: the time stays linear in the text, whoever wrote it.
+_SECRET_ARGUMENT = re.compile(
+    r"([?&;][^=&;?\s]{0,40}?(?:pass|pwd|token|key|secret|auth|user)[^=&;?\s]{0,40}=)[^&;\s\"']*", re.IGNORECASE
+)
 _CONTAINERS: dict[type, str] = {list: "an array", dict: "a table"}
 _WORDS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "true | false"}
 
@@ -35,7 +38,13 @@ class Pattern:
 
 def redact(text: str) -> str:
     """Give `text` without the credentials of URLs in it. Rather hides too much: up to the last `@` of the word."""
-    return _SECRET_ARGUMENT.sub(r"\1***", _CREDENTIALS.sub("://***@", text))
+    return _SECRET_ARGUMENT.sub(r"\1***", _WORD.sub(_without_userinfo, text))
+
+
+def _without_userinfo(match: re.Match[str]) -> str:
+    word = match[0]
+    start, end = word.find("://"), word.rfind("@")
+    return f"{word[: start + 3]}***{word[end:]}" if 0 <= start < end else word
 
 
 def one_line(text: str, limit: int = 200) -> str:

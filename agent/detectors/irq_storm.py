@@ -43,7 +43,7 @@ class IrqStorm:
 
     def see(self, event: Event) -> Iterable[Finding]:
         """Count one violation of a line."""
-        return self.cases.add(event, _judge(event))
+        return self.cases.add(event, _judge(event)) if event.kind in KINDS else ()
 
     def tick(self, now_ns: int) -> Iterable[Finding]:
         """End what is quiet."""

@@ -35,7 +35,7 @@ class ProbeBudget:
 
     def see(self, event: Event) -> Iterable[Finding]:
         """Take one cost sample in; a total that is not known says nothing."""
-        if not isinstance(event.data.get("cpu_pct"), int | float):
+        if event.kind not in KINDS or not isinstance(event.data.get("cpu_pct"), int | float):
             return ()
         if number(event.data, "cpu_pct") <= number(event.data, "budget_pct"):
             self._over.clear()

@@ -47,7 +47,7 @@ class ProcessDeath:
 
     def see(self, event: Event) -> Iterable[Finding]:
         """Judge one exit."""
-        state = grave(event.data)
+        state = grave(event.data) if event.kind in KINDS else "ok"
         if state == "ok":
             return ()
         subject = word(event.data, "workload", word(event.data, "comm", event.subject))

@@ -40,7 +40,7 @@ class SchedLatency:
 
     def see(self, event: Event) -> Iterable[Finding]:
         """Count one wait."""
-        return self.cases.add(event, _judge(event))
+        return self.cases.add(event, _judge(event)) if event.kind in KINDS else ()
 
     def tick(self, now_ns: int) -> Iterable[Finding]:
         """End what is quiet."""

@@ -40,7 +40,7 @@ class SoftirqStall:
 
     def see(self, event: Event) -> Iterable[Finding]:
         """Count one violation of a vector."""
-        return self.cases.add(event, _judge(event))
+        return self.cases.add(event, _judge(event)) if event.kind in KINDS else ()
 
     def tick(self, now_ns: int) -> Iterable[Finding]:
         """End what is quiet."""

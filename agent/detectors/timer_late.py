@@ -44,7 +44,7 @@ class TimerLate:
 
     def see(self, event: Event) -> Iterable[Finding]:
         """Count one violation of a timer."""
-        violation = self._judge(event)
+        violation = self._judge(event) if event.kind in KINDS else None
         return self.cases.add(event, violation) if violation else ()
 
     def tick(self, now_ns: int) -> Iterable[Finding]:

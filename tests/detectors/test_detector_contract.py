@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.config.open_sets import available
 from agent.detectors._cases import EVIDENCE, SUBJECTS
-from agent.model import Event
+from agent.model import Data, Event
 from agent.ports import Detector
 
 NAMES = available("detectors")
@@ -43,6 +43,24 @@ def test_the_file_is_the_name(name: str) -> None:
     assert is_dataclass(module(name).Options)
     assert all(item.default is not item.default_factory for item in fields(module(name).Options))
     assert all("." in kind for kind in module(name).KINDS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_events_of_other_kinds_pass_by(name: str) -> None:
+    """The hub shows every event to every detector: what is not of its kinds moves none."""
+    detector: Detector = module(name).make(module(name).Options())
+    others = {kind for other in NAMES for kind in module(other).KINDS} - module(name).KINDS
+    grave: Data = {
+        "late_us": 1e9,
+        "wait_us": 1e9,
+        "latency_us": 1e9,
+        "run_us": 1e9,
+        "oom": True,
+        "cpu_pct": 99,
+        "probes": {"a": 9},
+    }
+    events = [Event("b", seq, seq, 0.0, "t", kind, "s", "info", grave) for kind in sorted(others) for seq in range(1, 9)]
+    assert [finding for item in events for finding in detector.see(item)] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

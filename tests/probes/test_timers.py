@@ -1,0 +1,106 @@
+"""timers: decoding and reports."""
+
+from __future__ import annotations
+
+import sys
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent import probes
+from agent.model import Data
+from agent.probes import timers
+from tests.probes.doubles import Tables, counts, decode_or_refuse, refuses_short
+
+PROBE = probes.load("timers")
+MS = 1_000_000
+Callbacks = dict[int, bytes]
+
+
+def callback(name: str, late_ms: tuple[int, ...] = (), **fields: int) -> bytes:
+    """Give a struct timers_callback whose expiries were as late as this."""
+    late = [ms * MS for ms in late_ms]
+    return timers.CALLBACK.pack(
+        name=name, expiries=len(late), late=counts(*late), late_max=max(late, default=0), **{"kind": 1, **fields}
+    )
+
+
+def tables(callbacks: Callbacks, *total_late_ms: int) -> Tables:
+    """Give the maps of the probe."""
+    late = [ms * MS for ms in total_late_ms]
+    total = timers.TOTAL.pack(expiries=len(late), late=counts(*late), late_max=max(late, default=0))
+    rows = {address.to_bytes(8, sys.byteorder): value for address, value in callbacks.items()}
+    return Tables(hashes={"callbacks": rows}, percpus={"total": [[total, bytes(timers.TOTAL.size)]]})
+
+
+def lines(report: Data) -> list[Data]:
+    """Give the rows of a report."""
+    return cast("list[Data]", report["timers"])
+
+
+@given(st.binary(max_size=2 * timers.EVENT.size))
+def test_any_bytes_are_decoded_or_refused(record: bytes) -> None:
+    """Any ring buffer record is a Sighting or a ValueError."""
+    decode_or_refuse(PROBE, record)
+
+
+def test_a_truncated_record_is_refused() -> None:
+    """Each length below the struct's is a ValueError."""
+    refuses_short(PROBE, timers.EVENT)
+
+
+@given(what=st.integers(3, 1 << 32 - 1), kind=st.integers(0, 2))
+def test_an_unknown_event_is_refused(what: int, kind: int) -> None:
+    """An event number of a newer kernel side is a ValueError, not a guess."""
+    with pytest.raises(ValueError, match="is not known"):
+        timers.sighting(memoryview(timers.EVENT.pack(what=what, kind=kind)))
+
+
+def test_a_late_timer() -> None:
+    """Times are microseconds, ten times the budget is an error, and frames that are only our own tracing are left out."""
+    frames = b"".join(name.ljust(40, b"\0") for name in (b"bpf_prog_12_hrtimer", b"__hrtimer_run_queues+0x1", b""))
+    record = timers.EVENT.pack(
+        t_ns=5, function=1, timer=0xFF00, value_ns=100 * MS, budget_ns=10 * MS, what=0, kind=1, cpu=3, pid=7, comm="a",
+        name="tick_nohz_handler", address=(1, 2, 0xABC, *(0,) * 9), frame=frames.ljust(480, b"\0"),
+    )  # fmt: skip
+    found = timers.sighting(memoryview(record))
+    assert (found.t_mono_ns, found.kind, found.subject, found.severity) == (5, "timer.late", "tick_nohz_handler", "error")
+    assert found.data["late_us"] == 100_000
+    assert found.data["stack"] == ["__hrtimer_run_queues+0x1", "0xabc"]
+
+
+def test_a_storm_counts_starts() -> None:
+    """A storm's value is a number of starts, not a time."""
+    record = timers.EVENT.pack(value_ns=1000, budget_ns=1000, what=2, kind=0, function=0xF00)
+    found = timers.sighting(memoryview(record))
+    assert (found.kind, found.subject, found.severity) == ("timer.storm", "0xf00", "warning")
+    assert (found.data["starts"], found.data["window_ms"]) == (1000, 100)
+
+
+def test_options_become_the_ctl_struct() -> None:
+    """Microseconds become nanoseconds, and the flag is on."""
+    row = timers.CTL.unpack(timers.steer(timers.Options(hrtimer_late_us=200, run_us=300), Tables()))
+    assert (row["enabled"], row["since_ns"], row["hrtimer_late_ns"], row["run_ns"]) == (1, 0, 200_000, 300_000)
+
+
+def test_a_report_is_what_happened_between_two_snapshots() -> None:
+    """Counters and histograms are differences; a quiet callback is left out; the busiest comes first."""
+    before = timers.snapshot(tables({1: callback("tick", (1,)), 2: callback("quiet", (5,))}))
+    after = timers.snapshot(tables({1: callback("tick", (1, 2, 4), cpus=0b101), 2: callback("quiet", (5,))}))
+    (line,) = lines(timers.report(before, after))
+    assert (line["function"], line["count"], line["cpus"]) == ("tick", 2, [0, 2])
+    assert cast("Data", line["late_us"])["max"] == 4000
+
+
+def test_two_static_functions_of_one_name_stay_apart() -> None:
+    """A name that occurs twice gets its address."""
+    found = timers.snapshot(tables({1: callback("fn", (1,)), 2: callback("fn", (2,)), 3: callback("", (3,))}))
+    assert set(cast("Data", found["timers"])) == {"fn", "fn@0x2", "0x3"}
+
+
+def test_what_was_evicted_is_told_as_other() -> None:
+    """Expiries that no callback accounts for any more are one line, as late as all together."""
+    after = timers.snapshot(tables({1: callback("tick", (1,))}, *range(1, 101)))
+    assert [(line["function"], line["count"]) for line in lines(timers.report(None, after))] == [("tick", 1), ("other", 99)]

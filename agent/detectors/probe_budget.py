@@ -54,7 +54,7 @@ class ProbeBudget:
         if not costs:
             return ()
         probe, cost = max(costs.items(), key=lambda item: item[1])
-        evidence = tuple(self._over)
+        evidence = tuple(seq for seq in self._over if seq)  # a sample that was not recorded has the number 0
         self._over.clear()
         known = self._open.get(probe)
         if known == "critical":
@@ -70,7 +70,7 @@ class ProbeBudget:
         ended = list(self._open)
         self._open.clear()
         summary = f"probes take {number(event.data, 'cpu_pct'):.2f} % of the CPU time, within the budget"
-        return [Finding(event.t_mono_ns, NAME, probe, "ok", summary, (event.seq,), {"probe": probe}) for probe in ended]
+        return [Finding(event.t_mono_ns, NAME, probe, "ok", summary, (), {"probe": probe}) for probe in ended]
 
 
 def _costs(data: Data) -> dict[str, float]:

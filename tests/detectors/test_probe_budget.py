@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.detectors import probe_budget
 from agent.model import Event
 from tests.detectors.replay import event, replay, states
@@ -46,6 +48,12 @@ def test_the_next_dearest_follows() -> None:
 def test_a_probe_that_does_not_go_off_is_critical() -> None:
     """The same dearest probe three samples later: switching it off has failed; then there is nothing new to tell."""
     assert states(replay(make(), [cost(s, 1.3) for s in range(1000)])) == [("timers", "degraded"), ("timers", "critical")]
+
+
+def test_samples_that_were_not_recorded_are_no_evidence() -> None:
+    """The hub shows cost samples with the number 0; such a number names no event."""
+    found = replay(make(), [replace(cost(s, 1.3), seq=0) for s in range(3)])
+    assert [finding.evidence for finding in found] == [()]
 
 
 def test_unknown_cost_is_no_opinion() -> None:

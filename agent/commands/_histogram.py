@@ -33,7 +33,7 @@ def draw(screen: Screen, title: str, histogram: Histogram) -> list[str]:
     # Columns: margin 2, label, 2, count, 1, bar, 1, the widest mark.
     spare = (screen.width or _DEFAULT_WIDTH) - label_width - count_width - 6 - max(len(text) for text in marks.values())
     bar_width = max(8, min(spare, 60))
-    lines = [_title(screen, title, histogram)]
+    lines = _title(screen, title, histogram)
     for index, label in labels.items():
         if index - 1 not in labels and index != held[0]:
             lines.append(f"  {screen.paint(_GAP_SIGN.rjust(label_width), 'dim')}")
@@ -43,12 +43,12 @@ def draw(screen: Screen, title: str, histogram: Histogram) -> list[str]:
     return lines
 
 
-def _title(screen: Screen, title: str, histogram: Histogram) -> str:
+def _title(screen: Screen, title: str, histogram: Histogram) -> list[str]:
     p50, p99 = (micros(histogram.quantile_ns(q) / 1000) for q, _ in _MARKS)
     head = f"{screen.paint(title, 'bold')}   {number(histogram.count)} samples"
     tail = f"p50 {p50}  p99 {p99}  max {micros(histogram.max_ns / 1000)}"
     wide = len(title) + len(tail) + len(number(histogram.count)) + 14
-    return f"{head}   {tail}" if not screen.width or wide <= screen.width else f"{head}\n  {tail}"
+    return [f"{head}   {tail}"] if not screen.width or wide <= screen.width else [head, f"  {tail}"]
 
 
 def _marks(histogram: Histogram, counts: list[int]) -> dict[int, str]:

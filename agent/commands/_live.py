@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,6 @@ from agent.linux.unix import ask
 from agent.model import Data, Json
 
 TIMEOUT_S = 10.0
-_MOST_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +47,6 @@ class Measured:
         """Give the keys that every measuring verb's JSON begins with."""
         head: Data = {"schema": f"gatewarden.{command}/1", "seconds": self.seconds, "source": self.source}
         return head | ({"unavailable": dict[str, Json](self.unavailable)} if self.unavailable else {})
-
-
-def add_seconds(parser: argparse.ArgumentParser) -> None:
-    """Add `--seconds`."""
-    parser.add_argument("--seconds", type=seconds, default=5.0, metavar="N", help="how long to measure (default 5)")
-
-
-def seconds(text: str) -> float:
-    """Read a duration in seconds from the command line."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= _MOST_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, allowed: above 0 .. {_MOST_S:g}")
-    return value
 
 
 def measure(call: Call, names: Sequence[str]) -> Measured:

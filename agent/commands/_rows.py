@@ -1,8 +1,6 @@
-"""Reading the rows of a probe's report, and options that several measuring verbs share."""
+"""Reading the rows of a probe's report."""
 
 from __future__ import annotations
-
-import argparse
 
 from agent import histogram
 from agent.commands._table import micros
@@ -23,10 +21,3 @@ def three(row: Data, key: str) -> tuple[str, str, str]:
     found = row.get(key)
     summary = found if isinstance(found, dict) else {}
     return micros(summary.get("p50")), micros(summary.get("p99")), micros(summary.get("max"))
-
-
-def positive(text: str) -> int:
-    """Read a count from the command line."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 0 < int(text) <= 100_000):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count, allowed: 1 .. 100000")
-    return int(text)

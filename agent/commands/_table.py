@@ -15,18 +15,32 @@ _STEPS_US = ((1e6, "s"), (1e3, "ms"), (1.0, "us"), (1e-3, "ns"))
 _STEPS_S = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
-def table(screen: Screen, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Give a header and a line for each row: numbers to the right, states in colour, the first column cut to fit the width."""
-    cells = [[clean(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in [list(headers), *cells]) for i in range(len(headers))]
+def table(screen: Screen, headers: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[int] = ()) -> list[str]:
+    """Give a header and a line for each row: numbers to the right, states in colour.
+
+    What does not fit the width: first the columns `spare` are left out, one by one, then the first column is cut.
+    """
+    lines = [list(headers), *([clean(cell) for cell in row] for row in rows)]
+    kept = _fitting(screen, lines, spare)
+    cells = [[line[i] for i in kept] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if screen.width:
-        spare = screen.width - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
-        widths[0] = max(min(widths[0], spare), min(widths[0], 8))
-    right = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(headers))]
+        rest = screen.width - sum(widths[1:]) - len(GAP) * (len(widths) - 1)
+        widths[0] = max(min(widths[0], rest), min(widths[0], 8))
+    right = [bool(rows) and all(map(_is_number, column[1:])) for column in zip(*cells, strict=True)]
     return [
-        screen.paint(_row(screen, headers, widths, right), "dim"),
-        *(_row(screen, row, widths, right, paint=True) for row in cells),
+        screen.paint(_row(screen, cells[0], widths, right), "dim"),
+        *(_row(screen, row, widths, right, paint=True) for row in cells[1:]),
     ]
+
+
+def _fitting(screen: Screen, lines: Sequence[Sequence[str]], spare: Sequence[int]) -> list[int]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    kept = [*range(len(widths))]
+    for column in spare:
+        if screen.width and sum(widths[i] + len(GAP) for i in kept) - len(GAP) > screen.width:
+            kept.remove(column)
+    return kept
 
 
 def _row(screen: Screen, row: Sequence[str], widths: Sequence[int], right: Sequence[bool], *, paint: bool = False) -> str:

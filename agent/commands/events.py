@@ -10,8 +10,8 @@ import argparse
 from collections.abc import Iterator
 
 from agent.commands import _exit
+from agent.commands._arguments import positive
 from agent.commands._call import Call
-from agent.commands._rows import positive
 from agent.commands._screen import Screen
 from agent.commands._since import since
 from agent.commands._status_view import text

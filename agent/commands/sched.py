@@ -13,10 +13,11 @@ from pathlib import Path
 
 from agent import histogram
 from agent.commands import _exit
+from agent.commands._arguments import add_seconds, positive
 from agent.commands._call import Call
 from agent.commands._histogram import draw
-from agent.commands._live import Measured, add_seconds, measure
-from agent.commands._rows import positive, spread, three
+from agent.commands._live import Measured, measure
+from agent.commands._rows import spread, three
 from agent.commands._screen import Screen
 from agent.commands._status import rows
 from agent.commands._status_view import text
@@ -32,7 +33,9 @@ EXAMPLES = """examples:
 """
 SHOWN = 20
 PROCESS_HEADERS = ("COMM", "PID", "WAITS", "WAIT p50", "p99", "max", "VOLUNTARY", "INVOLUNTARY", "MIGRATIONS")
+PROCESS_SPARE = (8, 6, 3)
 SOFTIRQ_HEADERS = ("SOFTIRQ", "RUNS", "LATENCY p50", "p99", "max", "RUN p50", "p99", "max", "CPU OF MAX")
+SOFTIRQ_SPARE = (5, 2)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +118,7 @@ def view(screen: Screen, result: Data, seconds: float, top: int) -> Iterator[str
     processes, softirqs = rows(result, "processes"), rows(result, "softirq")
     if processes:
         yield ""
-        yield from table(screen, PROCESS_HEADERS, [_process(row) for row in processes[:top]])
+        yield from table(screen, PROCESS_HEADERS, [_process(row) for row in processes[:top]], PROCESS_SPARE)
     if len(processes) > top:
         yield screen.paint(f"{len(processes) - top} more: --top {len(processes)}, or --comm GLOB", "dim")
     yield from _blocked(screen, rows(result, "blocked"))
@@ -124,7 +127,7 @@ def view(screen: Screen, result: Data, seconds: float, top: int) -> Iterator[str
         by_vector: dict[str, list[Data]] = {text(row.get("vector")): [] for row in softirqs}
         for row in softirqs:
             by_vector[text(row.get("vector"))].append(row)
-        yield from table(screen, SOFTIRQ_HEADERS, [_softirq(vector, cpus) for vector, cpus in by_vector.items()])
+        yield from table(screen, SOFTIRQ_HEADERS, [_softirq(vector, cpus) for vector, cpus in by_vector.items()], SOFTIRQ_SPARE)
 
 
 def _process(row: Data) -> tuple[str, ...]:

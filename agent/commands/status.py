@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 
 from agent.commands import _exit, _status
+from agent.commands._arguments import seconds
 from agent.commands._call import Call
-from agent.commands._live import seconds
 from agent.commands._status_view import verdict, view
 from agent.linux.clock import SystemClock, pause
 from agent.model import Data

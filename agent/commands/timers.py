@@ -12,10 +12,11 @@ from fnmatch import fnmatchcase
 
 from agent import histogram
 from agent.commands import _exit
+from agent.commands._arguments import add_seconds, positive
 from agent.commands._call import Call
 from agent.commands._histogram import draw
-from agent.commands._live import add_seconds, measure
-from agent.commands._rows import positive, spread, three
+from agent.commands._live import measure
+from agent.commands._rows import spread, three
 from agent.commands._screen import Screen
 from agent.commands._status import rows
 from agent.commands._status_view import text
@@ -29,6 +30,7 @@ EXAMPLES = """examples:
 """
 SHOWN = 20
 HEADERS = ("FUNCTION", "KIND", "COUNT", "LATE p50", "p99", "max", "RUN p50", "p99", "max")
+SPARE = (1, 6, 3)  # the kind, then medians: the tail is what matters
 TITLES = {"timer": "timer_list lateness", "hrtimer": "hrtimer lateness", "hrtimer_soft": "hrtimer lateness (softirq)"}
 
 
@@ -66,7 +68,7 @@ def view(screen: Screen, lines: list[Data], head: str, top: int) -> Iterator[str
             yield from draw(screen, title, late)
     if lines:
         yield ""
-        yield from table(screen, HEADERS, [_cells(row) for row in lines[:top]])
+        yield from table(screen, HEADERS, [_cells(row) for row in lines[:top]], SPARE)
     if len(lines) > top:
         yield screen.paint(f"{len(lines) - top} more: --top {len(lines)}, or --function GLOB", "dim")
 

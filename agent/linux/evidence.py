@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 from agent.errors import GatewardenError, NotRunning, Refused
@@ -19,33 +17,27 @@ BROKER_S = 1.0
 def readers(broker: Path | None = None, root: Path = procfs.ROOT) -> Mapping[str, Reader]:
     """Give the readers of pressure, memory and kernel log; `broker` is its socket, for a process that may not read the log."""
     return {
-        "pressure": partial(_pressure, root),
-        "meminfo": partial(_meminfo, root),
-        "kmsg": partial(_kmsg, broker, root),
+        "pressure": lambda _finding: procfs.pressure_data(root),
+        "meminfo": lambda _finding: _meminfo(root),
+        "kmsg": lambda _finding: list(kernel_log(broker, root)),
     }
 
 
-def _pressure(root: Path, _finding: Finding) -> Json:
-    return {name: None if one is None else asdict(one) for name, one in procfs.read_pressure(root).items()}
-
-
-def _meminfo(root: Path, _finding: Finding) -> Json:
-    found = procfs.read_meminfo(root)
-    return None if found is None else dict(found)
-
-
-def _kmsg(broker: Path | None, root: Path, _finding: Finding) -> Json:
-    return list(kmsg.last_lines(_kmsg_fd(broker, str(root / "dev/kmsg"))))
-
-
-def _kmsg_fd(broker: Path | None, path: str) -> int:
+def kernel_log(broker: Path | None = None, root: Path = procfs.ROOT) -> list[str]:
+    """Give the newest 200 lines, by the broker's fd if we may not open the log. Raises GatewardenError with both reasons."""
+    path = str(root / "dev/kmsg")
     try:
-        return kmsg.open_kmsg(path)
+        return kmsg.last_lines(kmsg.open_kmsg(path))
     except OSError as error:
         own = f"{path}: {error.strerror}"
     if broker is None:
         raise GatewardenError(own)
     try:
-        return BrokerClient(broker, BROKER_S).kmsg_fd()
-    except (NotRunning, Refused) as error:
+        return kmsg.last_lines(BrokerClient(broker, BROKER_S).kmsg_fd())
+    except (NotRunning, Refused, OSError) as error:
         raise GatewardenError(f"{own}; by the broker: {error}") from error
+
+
+def _meminfo(root: Path) -> Json:
+    found = procfs.read_meminfo(root)
+    return None if found is None else dict(found)

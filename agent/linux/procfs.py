@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from agent.model import Data
+
 ROOT = Path("/")
-LIMIT = 4 * 1024 * 1024  # /proc/interrupts of a 256-CPU machine is below 1 MiB
+LIMIT = 1 << 20  # /proc/interrupts of a 256-CPU machine is below; /proc/sys refuses reads of 4 MiB and more (ENOMEM)
 KIB = 1024
 RESOURCES = ("cpu", "memory", "io", "irq")
 _PER_CPU_SCHEDSTAT = 9  # fields after the CPU's name; versions 15 to 17 begin alike
@@ -62,6 +64,11 @@ def read_pressure(root: Path = ROOT) -> dict[str, Pressure | None]:
     """Give PSI by resource (`irq` since 6.1 with IRQ time accounting)."""
     texts = {name: read(root / "proc/pressure" / name) for name in RESOURCES}
     return {name: None if text is None else parse_pressure(text) for name, text in texts.items()}
+
+
+def pressure_data(root: Path = ROOT) -> Data:
+    """Give the same as plain JSON; a resource that the kernel does not report is null."""
+    return {name: None if one is None else asdict(one) for name, one in read_pressure(root).items()}
 
 
 def parse_meminfo(text: str) -> dict[str, int]:

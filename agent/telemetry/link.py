@@ -1,0 +1,252 @@
+"""One MQTT 5 connection on paho-mqtt, driven by our own select loop.
+
+paho keeps nothing for us: every connection has a new client, which is handed no more than fits into the in-flight window, so
+its queue stays empty and nothing depends on its memory. What it reports by callbacks is kept here as plain values
+(`accepted`, `lost`, `acks`) and read by the loop. Foreign errors end here: they become a `Loss`.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from agent.telemetry.messages import Packet
+
+SESSION_EXPIRY_S = 24 * 3600
+WILL_DELAY_S = 15  # a flap shorter than this raises no alarm
+CONNECT_S = 5.0  # for TCP and again for TLS
+_MAX_PACKET = 268_435_460  # MQTT 5, 1.5.5: what the length field can say
+_NOT_YET_VALID, _EXPIRED = 9, 10  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)
+_TRANSIENT = {0x88, 0x89}  # CONNACK: server unavailable, server busy
+_IPPROTO_TCP, _TCP_NODELAY = 6, 1  # netinet/in.h, netinet/tcp.h
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM form. Without `ca` the system's authorities are trusted; `cert` and `key` are for mutual TLS."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where the broker is and how to be let in. The password never appears in a text."""
+
+    host: str
+    port: int = 1883
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls: Tls | None = None
+    keepalive_s: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What the broker granted at CONNACK."""
+
+    receive_maximum: int
+    maximum_packet: int
+    keepalive_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Why there is no connection: `state` is `waiting`, `clock` or `refused`; `code` the broker's reason code, if any."""
+
+    state: str
+    reason: str
+    code: int = 0
+
+
+class _Socket(Protocol):
+    def fileno(self) -> int: ...
+    def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
+
+
+class Link:
+    """One connection: `open`, then `pump` whenever its socket is ready, until `lost`."""
+
+    def __init__(self, broker: Broker, client_id: str, will: Packet) -> None:
+        self._broker = broker
+        self._client_id = client_id
+        self._will = will
+        self._client: Client | None = None
+        self._words = _LastWords()
+        self.accepted: Accepted | None = None
+        self.lost: Loss | None = None
+        self.acks: list[tuple[int, int]] = []
+
+    def open(self) -> None:
+        """Connect (blocks for at most `CONNECT_S` each for TCP and TLS) and send CONNECT; a failure is in `lost`."""
+        try:
+            self._client = client = self._make()
+            properties = _blank(PacketTypes.CONNECT)
+            properties.SessionExpiryInterval = SESSION_EXPIRY_S
+            client.connect(
+                self._broker.host, self._broker.port, self._broker.keepalive_s, clean_start=False, properties=properties
+            )
+            self._socket().setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
+        except (OSError, ValueError) as error:
+            self.lost = _loss(error)
+
+    def fileno(self) -> int:
+        """Give the socket to select on, -1 if there is none."""
+        sock = self._client.socket() if self._client else None
+        return sock.fileno() if sock else -1
+
+    def wants_write(self) -> bool:
+        """Whether bytes wait for the socket to take them."""
+        return self._client is not None and self._client.want_write()
+
+    def pump(self, *, readable: bool) -> None:
+        """Read what came, write what waits, let paho ping when it is time."""
+        client = self._client
+        if client is None:
+            return
+        if readable:
+            client.loop_read()
+            while self.lost is None and _buffered(client.socket()):
+                client.loop_read()
+        if client.want_write():
+            client.loop_write()
+        client.loop_misc()
+        if client.socket() is None and self.lost is None:
+            self._end("the connection broke")
+
+    def publish(self, packet: Packet) -> int | None:
+        """Send `packet` with QoS 1; gives its packet id, None if the connection is gone."""
+        if self._client is None:
+            return None
+        info = self._client.publish(packet.topic, packet.payload, 1, packet.retain, _properties(packet, PacketTypes.PUBLISH))
+        return info.mid if info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS else None
+
+    def close(self, *, clean: bool = False) -> None:
+        """End it. A clean end tells the broker that no will is due."""
+        if self._client is None:
+            return
+        if clean:
+            self._client.disconnect()
+            self._client.loop_write()
+        self._client.on_disconnect = None
+        if (sock := self._client.socket()) is not None:
+            sock.close()
+        self._client = None
+
+    def _make(self) -> Client:
+        client = Client(CallbackAPIVersion.VERSION2, self._client_id, protocol=MQTTv5, reconnect_on_failure=False)
+        client.connect_timeout = CONNECT_S
+        if self._broker.username is not None:
+            client.username_pw_set(self._broker.username, self._broker.password)
+        if self._broker.tls is not None:
+            client.tls_set_context(_context(self._broker.tls))
+        properties = _properties(self._will, PacketTypes.WILLMESSAGE)
+        properties.WillDelayInterval = WILL_DELAY_S
+        client.will_set(self._will.topic, self._will.payload, 1, self._will.retain, properties)
+        client.enable_logger(self._words.logger)
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_publish = self._on_publish
+        return client
+
+    def _socket(self) -> _Socket:
+        return cast("_Socket", self._client.socket() if self._client else None)
+
+    def _on_connect(
+        self, client: Client, _data: Any, _flags: ConnectFlags, code: ReasonCode, granted: Properties | None
+    ) -> None:
+        if code.is_failure:
+            state = "waiting" if code.value in _TRANSIENT else "refused"
+            self.lost = Loss(state, f"the broker refuses the connection: {code}", code.value)
+        elif getattr(granted, "MaximumQoS", 1) < 1:
+            self.lost = Loss("refused", "the broker takes no QoS 1")
+        else:
+            self.accepted = Accepted(
+                getattr(granted, "ReceiveMaximum", 65535), getattr(granted, "MaximumPacketSize", _MAX_PACKET), client.keepalive
+            )
+
+    def _on_disconnect(self, _client: Client, _data: Any, flags: DisconnectFlags, code: ReasonCode, _props: Any) -> None:
+        if flags.is_disconnect_packet_from_server:
+            self._end(f"the broker ends the connection: {code}", code.value)
+        else:
+            self._end("the connection broke")
+
+    def _on_publish(self, _client: Client, _data: Any, mid: int, code: ReasonCode, _props: Any) -> None:
+        self.acks.append((mid, code.value))
+
+    def _end(self, reason: str, code: int = 0) -> None:
+        if self.lost is None:
+            said = f" ({self._words.text})" if self._words.text else ""
+            refused = "[SSL" in self._words.text and self.accepted is None
+            self.lost = Loss("refused" if refused else "waiting", reason + said, code)
+
+
+class _LastWords(logging.Handler):
+    """Keeps paho's last error message; formats nothing below that level."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.text = ""
+        self.logger = logging.Logger("mqtt", logging.ERROR)  # noqa: LOG001 - not part of the process-wide tree
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()[:200]
+
+
+def packet_size(packet: Packet) -> int:
+    """Give the bytes that `packet` has on the wire."""
+    remaining = 2 + len(packet.topic.encode()) + 2 + len(_properties(packet, PacketTypes.PUBLISH).pack()) + len(packet.payload)
+    return 1 + max(1, (remaining.bit_length() + 6) // 7) + remaining
+
+
+def _blank(kind: int) -> Any:
+    """Give empty properties (paho has no types for them)."""
+    return cast("Any", Properties)(kind)
+
+
+def _properties(packet: Packet, kind: int) -> Any:
+    properties = _blank(kind)
+    properties.PayloadFormatIndicator = 1
+    properties.ContentType = "application/json"
+    properties.UserProperty = list(packet.user)
+    if packet.expiry_s is not None:
+        properties.MessageExpiryInterval = packet.expiry_s
+    return properties
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    """Give a TLS context; files are read anew for each connection, so that a renewed certificate is used."""
+    context = ssl.create_default_context(cafile=tls.ca)
+    if tls.cert is not None:
+        context.load_cert_chain(tls.cert, tls.key)
+    return context
+
+
+def _buffered(sock: Any) -> bool:
+    """Whether TLS holds decrypted bytes that select does not see."""
+    return isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending() > 0
+
+
+def _loss(error: OSError | ValueError) -> Loss:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code == _NOT_YET_VALID:
+            return Loss("clock", "the broker's certificate is not yet valid: the clock of this gateway may not be set")
+        if error.verify_code == _EXPIRED:
+            return Loss("refused", "the broker's certificate has expired, or the clock of this gateway is ahead")
+        return Loss("refused", f"the broker's certificate is not accepted: {error.verify_message}")
+    if isinstance(error, ssl.SSLError):
+        return Loss("refused", f"TLS: {error.reason or error.strerror or 'failed'}")
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        return Loss("refused" if named else "waiting", named + (error.strerror or str(error) or type(error).__name__))
+    return Loss("refused", str(error)[:200])

@@ -50,8 +50,16 @@ class Running:
 class Probing:
     """Owns the attached objects; turns ring records into sightings for the pipeline, one batch at a time for each probe."""
 
-    def __init__(self, settings: Config, loop: Loop, pipeline: Pipeline, cursor: Callable[[str], int]) -> None:
-        """Load nothing yet. `cursor` gives the last committed position of a ring, by its key."""
+    def __init__(
+        self,
+        settings: Config,
+        loop: Loop,
+        pipeline: Pipeline,
+        cursor: Callable[[str], int],
+        label: Callable[[Sighting], Sighting],
+    ) -> None:
+        """Load nothing yet. `cursor` gives the last committed position of a ring, by its key; `label` completes sightings."""
+        self._label = label
         self._settings = settings
         self._loop = loop
         self._pipeline = pipeline
@@ -149,7 +157,7 @@ class Probing:
 
     def _decode(self, run: Running, record: bytes) -> Sighting | None:
         try:
-            return run.probe.sighting(memoryview(record))
+            return self._label(run.probe.sighting(memoryview(record)))
         except ValueError:
             run.bad_records += 1
             return None
@@ -199,6 +207,10 @@ class Probing:
         run.state, run.reason = "degraded", "switched off: the probes cost more CPU than [budget] allows"
         run.remedy = "raise [budget] cpu_pct, or leave the probe out of [probes] enabled; then restart agentd"
         return True
+
+    def fallen_back(self, name: str) -> bool:
+        """Whether probe `name` is enabled and does not run."""
+        return name in self.running and self.running[name].attached is None
 
     def map_kib(self) -> int:
         """Give the kernel memory of all maps in KiB."""

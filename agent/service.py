@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from agent import checks, status
-from agent.checks import Check, Facts
+from agent import __version__, checks, status
+from agent.checks import Check
 from agent.errors import BadRequest
 from agent.linux import atomic, procfs
+from agent.linux.facts import Facts
 from agent.linux.selfstat import SelfStat, SelfStatReader
 from agent.model import Data, Json, Sighting
 from agent.pipeline import Pipeline
@@ -95,6 +96,13 @@ class Service:
         data: Data = {"cpu_pct": total, "budget_pct": self.budget_pct, "probes": shares}
         return Sighting(self.clock.mono_ns(), "agent", "agent.cost", "probes", "info", data)
 
+    def birth(self) -> Data:
+        """Give what a consumer learns of this agentd when it appears."""
+        rows = [row for row in self.probing.rows() if isinstance(row, dict)]
+        probes: list[Json] = []
+        probes += [{key: row[key] for key in ("name", "state", "reason")} for row in rows]
+        return {"schema": "gatewarden.birth/1", **_whoami(self.identity), "t_wall": self.clock.wall(), "probes": probes}
+
     def status(self) -> Data:
         """Give the status object of DESIGN section 3."""
         uptime = (self.clock.mono_ns() - self._started_ns) / 1e9
@@ -140,6 +148,11 @@ class Service:
     def metrics(self) -> Data:
         """Give the last metrics sample, for the OpenMetrics endpoint."""
         return self._latest
+
+
+def _whoami(identity: Identity) -> Data:
+    known = {"site": identity.site, "gateway": identity.gateway, "boot_id": identity.boot_id, "tier": identity.tier}
+    return {"version": __version__, **known}
 
 
 def _plain(check: Check) -> Data:

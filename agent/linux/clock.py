@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 
@@ -19,7 +20,7 @@ class SystemClock:
 
 
 def boot_id(root: Path = Path("/")) -> str:
-    """Give the kernel's random id of this boot (Documentation/admin-guide/sysctl/kernel.rst: random/boot_id), dashes left out."""
+    """Give the kernel's random id of this boot (sysctl kernel.random.boot_id), dashes left out; "unknown" without /proc."""
     try:
         return (root / "proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
     except OSError:
@@ -29,3 +30,8 @@ def boot_id(root: Path = Path("/")) -> str:
 def pause(seconds: float) -> None:
     """Let a foreground command wait; the daemon has timerfds instead."""
     time.sleep(seconds)
+
+
+def chance() -> float:
+    """Give a random number, 0 <= x < 1: for jitter, not for secrets."""
+    return random.random()  # noqa: S311 - jitter

@@ -100,7 +100,7 @@ def test_an_upgrade_leaves_no_old_object_and_a_killed_loader_no_draft(settings: 
 
 
 def test_unload_detaches_everything(settings: Config) -> None:
-    """After `probes unload` nothing of ours is in the bpffs (the kernel keeps files of its own there); a second one finds nothing to do."""
+    """After `probes unload` nothing of ours is in the bpffs (the kernel keeps two files there); a second finds nothing."""
     loader.load(settings)
     assert len(loader.unload(settings)) == len(settings.probes.enabled)
     assert pins.loaded_folders(settings.paths.bpffs_dir) == []

@@ -1,0 +1,179 @@
+"""agentd: composition only. Start-up is in a fixed order: configuration, store, probes, serve, ready.
+
+Exit codes: 0 ended by a signal, 2 a configuration or a folder that cannot be used, or another agentd runs on the same folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from agent import actions, checks, config, control, workloads
+from agent.config import Config
+from agent.errors import ConfigError, GatewardenError, LoadFailed, StoreError
+from agent.linux import child, evidence, facts, http, sdnotify, unixserver
+from agent.linux.clock import SystemClock, boot_id, chance
+from agent.linux.files import SnapshotFolder
+from agent.linux.journal import StderrJournal
+from agent.linux.loop import EpollLoop
+from agent.linux.peer import Reply
+from agent.linux.pidwatch import PidWatch
+from agent.linux.unixserver import Credentials
+from agent.model import Finding, Json
+from agent.pipeline import Pipeline
+from agent.policies.response import Response
+from agent.ports import Action, Detector
+from agent.probing import Probing
+from agent.reporting import Reporting
+from agent.service import Service
+from agent.status import Identity
+
+USAGE = 2
+
+
+class Daemon:
+    """Everything that lives as long as agentd does; `stack` ends it in the reverse order."""
+
+    def __init__(self, settings: Config, config_path: Path, stack: ExitStack) -> None:
+        """Build all parts; nothing is loaded or served before `run`. Raises GatewardenError naming what is in the way."""
+        self._settings, self._path, self._stack = settings, config_path, stack
+        self._journal = StderrJournal()
+        self._clock = SystemClock()
+        self._loop = EpollLoop(self._fault)
+        stack.callback(self._loop.close)
+        for folder in (settings.paths.state_dir, settings.paths.runtime_dir):
+            _ready(folder)
+        boot = boot_id()
+        self._control = unixserver.listen(settings.paths.control_socket)
+        self._reporting = Reporting(settings, self._loop, self._clock, boot, chance, self._incident)
+        stack.callback(self._reporting.close)
+        store = self._reporting.spool
+        self._pipeline = Pipeline(boot, self._clock, store, _detectors(settings), Response(), self._actions())
+        comms = workloads.comms(settings.workload)
+        watched = workloads.watching(settings, comms)
+        self._watched = workloads.watched(watched)
+        self._probing = Probing(watched, self._loop, self._pipeline, store.cursor, workloads.labeller(comms))
+        stack.callback(self._probing.close)
+        self._service = Service(
+            identity=_identity(settings, boot, facts.read(settings.paths)),
+            clock=self._clock,
+            pipeline=self._pipeline,
+            probing=self._probing,
+            telemetry=self._reporting,
+            budget_pct=settings.budget.cpu_pct,
+            status_file=settings.paths.status_file,
+            facts=partial(facts.read, settings.paths),
+        )
+
+    def run(self) -> None:
+        """Start the threads, attach the probes, serve until a signal."""
+        settings = self._settings
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.on_signal(number, self._loop.stop)
+        self._probing.start(self._path, may_load=_may_load(facts.read(settings.paths)))
+        self._service.start()
+        self._reporting.start(self._service.birth())
+        self._serve()
+        self._watch_deaths()
+        self._loop.every(settings.metrics.period_s, self._service.tick, "tick")
+        sdnotify.notify("READY=1")
+        self._say("ready", state=str(self._service.status()["state"]), tier=self._service.identity.tier)
+        self._loop.run()
+        sdnotify.notify("STOPPING=1")
+        self._say("stopping")
+
+    def _serve(self) -> None:
+        verbs = self._service.verbs()
+
+        def handler(line: bytes, _caller: Credentials) -> Reply:
+            return Reply(control.answer(line, verbs, self._fault))
+
+        self._stack.callback(unixserver.serve(self._loop, self._control, handler, "control").close)
+        listen = self._settings.metrics.listen
+        if listen:
+            self._stack.callback(http.serve(self._loop, http.listen(listen), self._reporting.exposition(self._service)).close)
+
+    def _watch_deaths(self) -> None:
+        """Without the eBPF probe, watched processes are held by pidfds."""
+        if not self._probing.fallen_back("process_exit"):
+            return
+        watch = PidWatch(self._loop, self._clock, self._watched, lambda found: self._pipeline.take([found]))
+        self._stack.callback(watch.close)
+        watch.look()
+        self._loop.every(self._settings.metrics.period_s, watch.look, "look for processes")
+
+    def _actions(self) -> Mapping[str, Action]:
+        paths = self._settings.paths
+        archive = SnapshotFolder(paths.state_dir / "snapshots")
+        readers = {**evidence.readers(paths.broker_socket), "run_queue": self._run_queue}
+        return actions.bound(actions.Tools(self._clock, self._journal, archive, readers, self._switch_off))
+
+    def _run_queue(self, _finding: Finding) -> Json:
+        return self._service.metrics().get("run_queue")
+
+    def _switch_off(self, probe: str) -> None:
+        if not self._probing.off(probe):
+            raise LoadFailed(f"probe {probe} does not run")
+
+    def _fault(self, name: str, error: Exception) -> None:
+        self._journal.line("error", "fault", {"in": name, "error": f"{type(error).__name__}: {error}"})
+
+    def _incident(self, text: str) -> None:
+        self._journal.line("warning", "telemetry", {"said": text})
+
+    def _say(self, message: str, **fields: Json) -> None:
+        self._journal.line("info", message, fields)
+
+
+def _ready(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise StoreError(
+            f"{folder}: {error.strerror}; as root: install -d -o gatewarden -g gatewarden -m 0750 {folder}"
+        ) from error
+
+
+def _may_load(found: facts.Facts) -> bool:
+    return found.uid == 0 or bool(found.capabilities and {"BPF", "PERFMON"} <= found.capabilities)
+
+
+def _identity(settings: Config, boot: str, found: facts.Facts) -> Identity:
+    tier = checks.tier(found)
+    return Identity(settings.gateway.site, settings.gateway.name, boot, tier.letter, tier.reason, os.getpid())
+
+
+def _detectors(settings: Config) -> list[Detector]:
+    chosen = settings.detectors
+    return [importlib.import_module(f"agent.detectors.{name}").make(chosen.options[name]) for name in chosen.enabled]
+
+
+def main() -> int:
+    """Run agentd until SIGTERM or SIGINT; with `--check`, only check the configuration."""
+    parser = argparse.ArgumentParser(prog="agentd", description="The Gatewarden agent.", epilog=__doc__)
+    parser.add_argument("--config", type=Path, default=config.DEFAULT_PATH, metavar="FILE", help="default: %(default)s")
+    parser.add_argument("--check", action="store_true", help="check the configuration and exit")
+    arguments = parser.parse_args()
+    try:
+        settings = config.from_plain(child.validated(arguments.config))
+        if arguments.check:
+            return 0
+        with ExitStack() as stack:
+            Daemon(settings, arguments.config, stack).run()
+    except (ConfigError, GatewardenError) as error:
+        sys.stderr.write(f"agentd: {error}\n")
+        return USAGE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""timers in the running kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from agent.model import Data
+from tests.kernel import live
+from tests.kernel.live import Live, TimerFd, delayed
+
+pytestmark = pytest.mark.kernel
+
+MS = 1_000_000
+TIMERFD = "timerfd_tmrproc"
+NET_RX = 3
+
+
+def line_of(probe: Live, function: str) -> Data:
+    """Give the report's row of one callback."""
+    return next(row for row in probe.rows("timers") if row["function"] == function)
+
+
+def test_late_timers_of_a_slow_interrupt_are_named_with_their_stack(delay_object: Path) -> None:
+    """Of ten timers due at one moment the first callback holds the CPU 3 ms: the others are late by that, and say where."""
+    with live.live("timers") as probe, delayed(delay_object, "hrtimer_expire_entry", ms=3, times=20):
+        probe.steer(hrtimer_late_us=2000)
+        timers = [TimerFd() for _ in range(10)]
+        due = time.monotonic_ns() + 30 * MS
+        for timer in timers:
+            timer.set(due)
+        found = probe.wait_for(lambda item: item.kind == "timer.late" and item.subject == TIMERFD)
+        for timer in timers:
+            timer.close()
+        assert found.data["kind"] == "hrtimer"
+        assert 2000 < cast("float", found.data["late_us"]) < 10**6
+        assert found.data["budget_us"] == 2000
+        stack = cast("list[str]", found.data["stack"])
+        assert any("hrtimer" in frame for frame in stack), stack
+
+
+@contextlib.contextmanager
+def wheel_timers() -> Iterator[None]:
+    """Keep arming wheel timers: a receive with a time limit sleeps by schedule_timeout()."""
+    stop = threading.Event()
+
+    def wait() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+            receiver.bind(("127.0.0.1", 0))
+            receiver.settimeout(None)
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, (0).to_bytes(8, "little") + (8000).to_bytes(8, "little"))
+            while not stop.is_set():
+                with contextlib.suppress(BlockingIOError):
+                    receiver.recv(1)
+
+    threads = [threading.Thread(target=wait, name=f"wheel-{index}") for index in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_wheel_timers_are_late_behind_a_busy_softirq(delay_object: Path) -> None:
+    """A NET_RX softirq of 24 ms holds up the TIMER softirq on its CPU: timer.late against the bucket, with a stack."""
+    with (
+        live.live("timers") as probe,
+        wheel_timers(),
+        delayed(delay_object, "softirq_entry", ms=24, times=40, only=NET_RX),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        probe.steer(wheel_late_jiffies=1)
+        time.sleep(0.5)  # the length of a jiffy is being measured
+
+        def stir() -> None:
+            sender.sendto(b"x", ("127.0.0.1", 9))
+            time.sleep(0.005)
+
+        found = probe.wait_for(lambda item: item.kind == "timer.late" and item.data["kind"] == "timer", stir)
+        assert not found.subject.startswith("0x")
+        assert found.data["stack"]
+        assert cast("float", found.data["late_us"]) > cast("float", found.data["budget_us"]) > 900
+
+
+def test_a_callback_that_holds_its_cpu_is_overlong(delay_object: Path) -> None:
+    """From the callback's entry to its exit: more than the budget is an event of its own, and in the histogram."""
+    with live.live("timers") as probe, delayed(delay_object, "hrtimer_expire_entry", ms=2, times=20):
+        probe.steer(run_us=1000)
+        found = probe.wait_for(lambda item: item.kind == "timer.overlong")
+        assert cast("float", found.data["run_us"]) >= 2000
+        row = line_of(probe, found.subject)
+        assert cast("float", cast("Data", row["run_us"])["max"]) >= 2000
+
+
+def test_the_period_of_a_timer_is_held_against_its_plan() -> None:
+    """A timerfd of 10 ms: each expiry is counted, and its deviation is never more than its greatest lateness."""
+    with live.live("timers") as probe:
+        probe.steer()
+        timer = TimerFd()
+        timer.set(time.monotonic_ns() + 10 * MS, 10 * MS)
+        for _ in range(40):
+            timer.wait()
+        timer.close()
+        row = line_of(probe, TIMERFD)
+        assert cast("int", row["count"]) >= 40
+        deviation, late, idle = (cast("Data", row[name]) for name in ("deviation_us", "late_us", "idle_late_us"))
+        assert 0 < cast("float", deviation["p99"]) <= cast("float", deviation["max"])
+        assert cast("float", deviation["max"]) <= max(cast("float", late["max"]), cast("float", idle["max"]))
+        assert row["cpus"]
+
+
+def test_arming_in_the_past_is_counted_and_a_storm_is_told() -> None:
+    """F9: a process re-arms an expired timerfd in a loop; each start in the past counts, and many within 100 ms are a storm."""
+    with live.live("timers") as probe:
+        probe.steer(past_per_window=50)
+        timer = TimerFd()
+        for _ in range(400):
+            timer.set(1)
+            timer.wait()
+        timer.close()
+        row = line_of(probe, TIMERFD)
+        assert cast("int", row["past_starts"]) >= 400
+        storm = next(item for item in probe.sightings() if item.kind == "timer.storm" and item.subject == TIMERFD)
+        assert storm.data["starts"] == storm.data["budget"] == 50

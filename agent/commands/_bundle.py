@@ -74,7 +74,7 @@ def _bounded(work: Callable[[], str], limit_s: float) -> tuple[str, str]:
 
 def _text(found: Json | str, known: frozenset[str]) -> str:
     if isinstance(found, str):
-        return _redact.text(found[: 2 * PART_BYTES], known)
+        return _redact.text(found[:PART_BYTES], known)
     safe = _redact.redacted({"": found}, known)[""]
     return json.dumps(safe, indent=1) + "\n"
 

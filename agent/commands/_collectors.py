@@ -42,8 +42,8 @@ def of(call: Call) -> Mapping[str, Collector]:
         "versions.json": _versions,
         "config.json": lambda: _config(call.config),
         "status.json": lambda: _status.fetch_or_last(place),
-        "doctor.json": lambda: _doctor.result(place),
-        "events.jsonl": lambda: _events(place),
+        "doctor.json": lambda: _doctor.result(call.config),
+        "events.json": lambda: [*_store.read(place, EVENTS, None, "*")],
         "kernel.json": _kernel,
         "kmsg.txt": lambda: _kmsg(place),
         "files.json": lambda: _files(place),
@@ -84,11 +84,6 @@ def _config(path: Path) -> Json:
         return {"file": str(path), "problems": [], "config": config.to_plain(config.check(path))}
     except ConfigError as error:
         return {"file": str(path), "problems": [str(problem) for problem in error.problems], "config": None}
-
-
-def _events(place: Place) -> str:
-    # One line each, redacted as text afterwards: an event's own data is not the configuration's.
-    return "".join(json.dumps(row) + "\n" for row in _store.read(place, EVENTS, None, "*"))
 
 
 def _kernel() -> Json:

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-from agent import checks
+from pathlib import Path
+
+from agent import checks, config
 from agent.checks import Check
-from agent.commands import _status
-from agent.commands._place import Place
+from agent.commands import _place, _status
+from agent.commands._place import DEFAULT_CONFIG, Place
 from agent.config import Paths
-from agent.errors import NotRunning
+from agent.errors import BadRequest, ConfigError, Problem, Refused
 from agent.linux import facts
 from agent.model import Data, Json
 
 SCHEMA = "gatewarden.doctor/1"
 
 
-def result(place: Place) -> Data:
-    """Give the JSON of `agentctl doctor`. Raises Refused, BadRequest."""
+def result(path: Path) -> Data:
+    """Give the JSON of `agentctl doctor`. A bad configuration at `path` and a silent agentd are findings, nothing raises."""
     try:
-        status: Data | None = _status.fetch(place)
-    except NotRunning:
-        status = None
+        place = _place.find(path)
+    except ConfigError:
+        place = Place()
+    status, more = _agentd(place)
     seen = facts.read(Paths(state_dir=place.state_dir, runtime_dir=place.runtime_dir, bpffs_dir=place.bpffs_dir))
-    found = checks.run(seen, status)
+    found = (*checks.run(seen, status, _problems(path)), *more)
     return {"schema": SCHEMA, "state": checks.verdict(found), "checks": [*(_plain(check) for check in found)]}
+
+
+def _agentd(place: Place) -> tuple[Data | None, tuple[Check, ...]]:
+    try:
+        status = _status.fetch_or_last(place)
+    except (Refused, BadRequest) as error:
+        remedy = "run it as root or as a member of the group gatewarden, with the agentctl of the same version"
+        return None, (Check("probes", "control socket", "unknown", str(error), remedy),)
+    return (None if status.get("stale_s", 0) is None else status), ()
+
+
+def _problems(path: Path) -> tuple[Problem, ...]:
+    if path == DEFAULT_CONFIG and not path.exists():
+        return ()
+    try:
+        config.check(path)
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 def _plain(check: Check) -> Json:

@@ -17,14 +17,18 @@ HIDDEN = "***"
 SHORTEST = 4
 # Bounds the work of the expressions below, whose time grows with the square of a line that is made for it.
 LONGEST_LINE = 4096
+_BLOCK = 256  # lines at once: fewer is slow, and more would hold up the other threads for too long
 _WORDS = r"password|passwd|passphrase|secret|credential|api[_-]?key|private[_-]?key"
 _SECRET_KEY = re.compile(rf"{_WORDS}|(?:^|[_-])(?:pass|pwd|token|auth|cookie|user[_-]?name)s?(?:$|[_-])", re.IGNORECASE)
 _PATH_KEY = re.compile(r"_(?:file|dir|path)$", re.IGNORECASE)
-_VALUE = r"(?P<value>\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|[^\s\"'&;,]+)"
+_VALUE = r"(?P<value>\"(?:[^\"\\\n]|\\.)*\"?|'[^'\n]*'?|[^\s\"'&;,]+)"
 _ASSIGNMENT = re.compile(
-    rf"(?P<key>(?:{_WORDS}|pass|pwd|token|auth)[\w-]{{0,40}}[\"']?\s{{0,8}}[=:]\s{{0,8}}){_VALUE}", re.IGNORECASE
+    rf"(?P<key>(?:{_WORDS}|pass|pwd|token|auth)[\w-]{{0,40}}[\"']?[ \t]{{0,8}}[=:][ \t]{{0,8}}){_VALUE}", re.IGNORECASE
 )
-_OPTION = re.compile(rf"(?P<key>(?:^|\s)--?[\w-]{{0,40}}(?:{_WORDS}|token|pwd)[\w-]{{0,40}}\s{{1,8}}){_VALUE}", re.IGNORECASE)
+_OPTION = re.compile(
+    rf"(?P<key>(?:^|\s)--?[\w-]{{0,40}}(?:{_WORDS}|token|pwd)[\w-]{{0,40}}[ \t]{{1,8}}){_VALUE}",
+    re.IGNORECASE | re.MULTILINE,
+)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://([^\s\"'<>]*)@", re.IGNORECASE)
 
 
@@ -80,11 +84,12 @@ def text(raw: str, known: frozenset[str]) -> str:
     """Give `raw` without the `known` secrets and without what looks like one; of overlong lines the beginning."""
     for secret in sorted(known, key=len, reverse=True):
         raw = raw.replace(secret, HIDDEN)
-    return "\n".join(_line(line) for line in raw.split("\n"))
+    lines = [line[:LONGEST_LINE] for line in raw.split("\n")]
+    return "\n".join(_lines("\n".join(lines[at : at + _BLOCK])) for at in range(0, len(lines), _BLOCK))
 
 
-def _line(line: str) -> str:
-    line = redact(line[:LONGEST_LINE])
+def _lines(block: str) -> str:
+    block = redact(block)
     for rule in (_ASSIGNMENT, _OPTION):
-        line = rule.sub(rf"\g<key>{HIDDEN}", line)
-    return line
+        block = rule.sub(rf"\g<key>{HIDDEN}", block)
+    return block

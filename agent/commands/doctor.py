@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Call) -> int:
     """Check and show."""
-    result = _doctor.result(call.place())
+    result = _doctor.result(call.config)
     state = cast("State", result["state"])
     if call.json:
         call.screen.json(result)

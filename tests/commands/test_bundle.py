@@ -1,0 +1,115 @@
+"""agentctl support-bundle, whole and broken."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import tarfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.commands import _bundle
+from tests.commands.conftest import Box, Replies, status
+
+SECRET = "HUNTER22"
+PARTS = {"versions.json", "config.json", "status.json", "doctor.json", "events.json", "kernel.json", "kmsg.txt", "files.json"}
+
+
+def unpack(path: Path) -> dict[str, str]:
+    """Give the files of an archive by their names without the folder."""
+    with tarfile.open(path) as archive:
+        members = [(member, archive.extractfile(member)) for member in archive.getmembers()]
+        return {member.name.partition("/")[2]: file.read().decode() for member, file in members if file}
+
+
+def make(box: Box) -> tuple[dict[str, str], dict[str, Any]]:
+    """Run it; gives the files and the manifest."""
+    path = box.path / "bundle.tar.gz"
+    ran = box.agentctl("support-bundle", "-o", str(path), "--json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["schema"], ran.json["bytes"]) == ("gatewarden.support-bundle/1", path.stat().st_size)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    files = unpack(path)
+    manifest = json.loads(files["manifest.json"])
+    assert manifest["collected"] == ran.json["collected"]
+    assert {*manifest["collected"], *manifest["failed"]} == PARTS
+    return files, manifest
+
+
+def test_everything_is_in_it_and_no_secret(box: Box, serve: Callable[[Replies], None]) -> None:
+    """Pins the whole: configuration, status, events, kernel; the camera's password nowhere, wherever it turned up."""
+    with box.config.open("a") as file:
+        file.write(f'[[stream]]\nname = "cam"\nurl = "rtsp://admin:{SECRET}@camera/x"\n')
+    event = {"record": "event", "kind": "proc.exit", "data": {"comm": f"ffmpeg {SECRET}"}}
+    serve({"status": [{"result": status("ok", tier=SECRET)}], "events": [{"result": [event]}]})
+    files, _ = make(box)
+    assert SECRET not in "".join(files.values())
+    assert json.loads(files["config.json"])["config"]["stream"][0]["url"] == "rtsp://***@camera/x"
+    assert json.loads(files["status.json"])["state"] == "ok"
+    assert json.loads(files["events.json"])[0]["data"]["comm"] == "ffmpeg ***"
+    assert "Linux version" in json.loads(files["kernel.json"])["/proc/version"]
+    assert json.loads(files["versions.json"])["packages"]["pydantic"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'[[stream]]\nurl = "rtsp://admin:{SECRET}@camera/x"\nmistake = 5\n',
+        f'[mqtt]\npassword = "{SECRET}"\nthis is no toml, {SECRET}\n',
+        "\x00",
+    ],
+)
+def test_a_broken_gateway_still_gives_a_bundle(box: Box, text: str) -> None:
+    """Pins that without agentd and with a bad configuration the rest is there, and no secret."""
+    box.config.write_text(text)
+    (box.path / "run" / "status.json").write_text("{")
+    files, _ = make(box)
+    assert SECRET not in "".join(files.values())
+    assert json.loads(files["config.json"])["problems"]
+    assert json.loads(files["status.json"])["state"] == "unknown"
+
+
+def test_garbage_everywhere_is_named(box: Box, serve: Callable[[Replies], None]) -> None:
+    """Pins that parts that fail are listed with the reason, the others collected."""
+    serve({"status": [{"raw": "rubbish\n"}], "events": [{"result": 5}]})
+    _, manifest = make(box)
+    assert {"status.json", "events.json"} <= set(manifest["failed"])
+    assert {"versions.json", "kernel.json", "config.json"} <= set(manifest["collected"])
+
+
+def test_an_output_that_cannot_be_written_is_one_line(box: Box) -> None:
+    """Pins exit 2, and that nothing half-written is left."""
+    ran = box.agentctl("support-bundle", "-o", "/proc/nowhere/x.tar.gz")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+def test_what_hangs_or_fails_stops_nothing() -> None:
+    """Pins the isolation of collectors: their own time, their own failure."""
+    release = threading.Event()
+
+    def hangs() -> str:
+        release.wait(30)
+        return ""
+
+    def fails() -> str:
+        raise RuntimeError(f"no {SECRET}")
+
+    try:
+        found = _bundle.collect({"a": hangs, "b": fails, "c": lambda: "fine"}, frozenset({SECRET}), lambda _text: None, 0.1)
+    finally:
+        release.set()
+    assert found.files == {"c": "fine"}
+    assert found.failed == {"a": "no answer within 0.1 s", "b": "RuntimeError: no ***"}
+
+
+def test_a_bundle_is_bounded() -> None:
+    """Pins that no part can fill the ticket system, or the disk."""
+    found = _bundle.collect(dict.fromkeys("abcdefgh", lambda: "x\n" * (4 << 20)), frozenset(), lambda _text: None)
+    assert all(len(text) <= _bundle.PART_BYTES + 20 for text in found.files.values())
+    with tarfile.open(fileobj=io.BytesIO(_bundle.pack("g", found, 1e9))) as archive:
+        assert sum(member.size for member in archive.getmembers()) <= _bundle.TOTAL_BYTES

@@ -13,6 +13,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -56,6 +57,9 @@ def _no_users() -> str:
         grp.getgrnam("gatewarden")
     except KeyError:
         return "group gatewarden does not exist: make test applies deploy/sysusers.d/gatewarden.conf"
+    as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c", "import agent"]
+    if subprocess.run(as_nobody, cwd="/", capture_output=True, check=False).returncode != 0:
+        return f"other users cannot read {ROOT}: move the checkout, or open it (chmod o+rx)"
     return ""
 
 

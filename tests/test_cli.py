@@ -117,7 +117,24 @@ def test_config_and_json_stand_before_or_after_the_verb(config: str) -> None:
         assert run(*arguments).stdout.startswith('{\n  "schema": "gatewarden.status/1"')
 
 
-@pytest.mark.parametrize("text", ["[paths", "[paths]\nstate_dir = 5\n", "paths = 3\n", "a = " + "[" * 5000, "\xff\xfe"])
+def test_a_fifo_is_no_configuration(tmp_path: Path) -> None:
+    """Pins that what lies in the place of the file holds nobody up."""
+    os.mkfifo(tmp_path / "fifo")
+    ran = run("status", "--config", str(tmp_path / "fifo"))
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" + ".".join("a" * 9000) + " = 1",
+        "[paths",
+        "[paths]\nstate_dir = 5\n",
+        "paths = 3\n",
+        "a = " + "[" * 5000,
+        "\xff\xfe",
+    ],
+)
 def test_a_bad_configuration_is_one_line_and_exit_2(tmp_path: Path, text: str) -> None:
     """Pins that `status` names the file that it cannot use."""
     path = tmp_path / "bad.toml"

@@ -6,6 +6,7 @@ Only `[gateway]` and `[paths]` are looked at; `agentctl config check` judges the
 from __future__ import annotations
 
 import re
+import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from agent.errors import ConfigError, Problem
 
 DEFAULT_CONFIG = Path("/etc/gatewarden/agent.toml")
 _LIMIT = 256 * 1024
+_LINE_LIMIT = 4096
 _AT_LINE = re.compile(r"line (\d+)")
 
 
@@ -41,6 +43,8 @@ class Place:
 def find(config: Path) -> Place:
     """Read `config`; without the default file the defaults hold. Raises ConfigError."""
     try:
+        if not stat.S_ISREG(config.stat().st_mode):  # a FIFO would keep us waiting
+            raise _fault(config, 0, "file", "is not a regular file")
         with config.open("rb") as file:
             raw = file.read(_LIMIT + 1)
     except FileNotFoundError as error:
@@ -56,8 +60,11 @@ def find(config: Path) -> Place:
 
 def parse(raw: bytes, config: Path) -> Place:
     """Read the text of a configuration. Raises ConfigError."""
+    # The time of tomllib grows with the square of a line made of dots.
+    if any(len(line) > _LINE_LIMIT for line in raw.split(b"\n")):
+        raise _fault(config, 0, "syntax", f"a line has more than {_LINE_LIMIT} bytes")
     try:
-        document = tomllib.loads(raw.decode())
+        document = tomllib.loads(raw.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         found = _AT_LINE.search(str(error))
         raise _fault(config, int(found[1]) if found else 0, "syntax", str(error)) from error

@@ -48,11 +48,15 @@ def _facts(status: Data) -> str:
     facts = [
         f"version {text(status['version'])}",
         f"up {duration(status['uptime_s'])}",
-        f"tier {text(status['tier'])}",
+        f"tier {text(status['tier'])}{_because(status.get('tier_reason'))}",
         f"boot {text(status['boot_id'])[:8]}",
         f"last reset {text(reset.get('cause'))} (confidence {text(reset.get('confidence'))})",
     ]
     return " · ".join(facts)
+
+
+def _because(reason: Json) -> str:
+    return f" ({text(reason)})" if reason else ""
 
 
 def probes(screen: Screen, status: Data) -> Iterator[str]:
@@ -61,7 +65,7 @@ def probes(screen: Screen, status: Data) -> Iterator[str]:
     if not listed:
         yield screen.paint("no probes", "dim")
         return
-    header, *lines = table(screen, ("PROBE", "STATE", "EVENTS", "LOST", "NS/EVENT"), [_probe(row) for row in listed])
+    header, *lines = table(screen, ("PROBE", "STATE", "EVENTS", "LOST", "NS/EVENT", "CPU %"), [_probe(row) for row in listed])
     yield header
     for row, line in zip(listed, lines, strict=True):
         yield line
@@ -75,6 +79,7 @@ def _probe(row: Data) -> tuple[str, ...]:
         number(row.get("events")),
         number(row.get("lost")),
         number(row.get("ns_per_event")),
+        number(row.get("cpu_pct")),
     )
 
 
@@ -119,7 +124,8 @@ def _footprint(_screen: Screen, status: Data) -> Iterator[str]:
     own = part(status, "agent")
     memory, maps, flash = size(own.get("uss_kib"), 1024), size(own.get("map_kib"), 1024), size(own.get("flash_bytes_per_day"))
     cpu, wakeups = number(own.get("cpu_pct")), number(own.get("wakeups_per_s"))
-    yield f"AGENT {memory} · CPU {cpu} % · {wakeups} wake-ups/s · BPF maps {maps} · flash {flash}/day"
+    bpf = f"BPF {number(own.get('bpf_cpu_pct'))} % of all CPUs, maps {maps}"
+    yield f"AGENT {memory} · CPU {cpu} % of one · {wakeups} wake-ups/s · {bpf} · flash {flash}/day"
 
 
 def text(value: Json) -> str:

@@ -71,10 +71,10 @@ def wrapped(screen: Screen, text: str, indent: str) -> list[str]:
 
 
 def number(value: Json) -> str:
-    """Give a count with thousands separated, `-` if it is not known."""
+    """Give a count with thousands separated, a fraction in three digits, `-` if it is not known."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return NOTHING
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else _three(value)
 
 
 def micros(value: Json) -> str:
@@ -89,7 +89,7 @@ def micros(value: Json) -> str:
 
 def _three(value: float) -> str:
     digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
-    text = f"{value:.{digits}f}"
+    text = f"{value:,.{digits}f}"
     return text.rstrip("0").rstrip(".") if digits else text
 
 

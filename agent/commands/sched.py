@@ -32,9 +32,9 @@ EXAMPLES = """examples:
   agentctl sched --seconds 5 --json | jq .run_queue_us
 """
 SHOWN = 20
-PROCESS_HEADERS = ("COMM", "PID", "WAITS", "WAIT p50", "p99", "max", "VOLUNTARY", "INVOLUNTARY", "MIGRATIONS")
+PROCESS_HEADERS = ("COMM", "PID", "WAITS", "WAIT p50", "WAIT p99", "WAIT max", "VOLUNTARY", "INVOLUNTARY", "MIGRATIONS")
 PROCESS_SPARE = (8, 6, 3)
-SOFTIRQ_HEADERS = ("SOFTIRQ", "RUNS", "LATENCY p50", "p99", "max", "RUN p50", "p99", "max", "CPU OF MAX")
+SOFTIRQ_HEADERS = ("SOFTIRQ", "RUNS", "LATE p50", "LATE p99", "LATE max", "RUN p50", "RUN p99", "RUN max", "WORST CPU")
 SOFTIRQ_SPARE = (5, 2)
 
 

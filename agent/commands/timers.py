@@ -29,7 +29,7 @@ EXAMPLES = """examples:
   agentctl timers --seconds 5 --json | jq '.timers[] | select(.late_us.max > 10000)'
 """
 SHOWN = 20
-HEADERS = ("FUNCTION", "KIND", "COUNT", "LATE p50", "p99", "max", "RUN p50", "p99", "max")
+HEADERS = ("FUNCTION", "KIND", "COUNT", "LATE p50", "LATE p99", "LATE max", "RUN p50", "RUN p99", "RUN max")
 SPARE = (1, 6, 3)  # the kind, then medians: the tail is what matters
 TITLES = {"timer": "timer_list lateness", "hrtimer": "hrtimer lateness", "hrtimer_soft": "hrtimer lateness (softirq)"}
 

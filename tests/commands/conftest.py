@@ -103,6 +103,7 @@ def status(state: str = "ok", **more: Any) -> dict[str, Any]:
         "pid": 17,
         "uptime_s": 11_220.0,
         "tier": "B",
+        "tier_reason": "no kprobes",
         "last_reset": {"cause": "power", "confidence": "high"},
         "probes": [
             {"name": "timers", "state": "ok", "reason": "", "remedy": "", "events": 12345, "lost": 0, "ns_per_event": 98.2},
@@ -122,5 +123,12 @@ def status(state: str = "ok", **more: Any) -> dict[str, Any]:
         "gpus": [],
         "watchdogs": [],
         "findings": [],
-        "agent": {"uss_kib": 25600, "cpu_pct": 0.3, "wakeups_per_s": 1.8, "map_kib": 3072, "flash_bytes_per_day": 5_000_000},
+        "agent": {
+            "uss_kib": 25600,
+            "bpf_cpu_pct": 0.05,
+            "cpu_pct": 0.3,
+            "wakeups_per_s": 1.8,
+            "map_kib": 3072,
+            "flash_bytes_per_day": 5_000_000,
+        },
     } | more

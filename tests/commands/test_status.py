@@ -69,7 +69,18 @@ def test_people_see_what_the_json_has(box: Box, serve: Serve) -> None:
         "3.5 s",
         "12 ms late",
     )
-    wanted += ("12 ms late", "GPU-1", "xids=0", "25 MiB", "0.3 %", "1.8 wake-ups/s", "3 MiB", "4.77 MiB/day")
+    wanted += (
+        "12 ms late",
+        "GPU-1",
+        "xids=0",
+        "25 MiB",
+        "0.3 %",
+        "no kprobes",
+        "0.05 % of all CPUs",
+        "1.8 wake-ups/s",
+        "3 MiB",
+        "4.77 MiB/day",
+    )
     assert [text for text in wanted if text not in out] == []
     lines = [line.strip() for line in out.splitlines()]
     irq = next(index for index, line in enumerate(lines) if line.startswith("irq "))

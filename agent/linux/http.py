@@ -12,6 +12,7 @@ from agent.linux.peer import Listener, Reply
 Page = Callable[[], tuple[str, bytes]]  # gives (content type, body)
 LIMIT = 8 * 1024  # request line and headers; a scraper sends about 400 bytes
 LOOPBACK = "127.0.0.1"
+BACKLOG = 128  # when it is full the kernel drops a SYN, which costs that client a second
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error"}
 
 
@@ -65,7 +66,7 @@ def listen_tcp(port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((LOOPBACK, port))
-        sock.listen(16)
+        sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
         raise GatewardenError(f"{LOOPBACK}:{port}: cannot listen: {error}") from error

@@ -249,6 +249,11 @@ static __always_inline void switched_in(void *ctx, const bool btf, gw_ctl_t *cfg
 		own->missed += !!word; /* empty: it was waiting already when the probe was loaded */
 		return;
 	}
+	/*
+	 * It runs: should its switch out go unseen (seen on a guest kernel, for some tasks always), the next switch in must not
+	 * find this wait again.
+	 */
+	slot->word = word_of(pid, STATE_NONE, now);
 	moved = slot->cpu != cpu && slot->cpu != NO_CPU;
 	entry = process_of(task, btf, now);
 	if (!entry)

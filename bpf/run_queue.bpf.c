@@ -121,7 +121,10 @@ static __always_inline void violation(void *ctx, struct gw_stats *own, struct ta
 	event->tgid = BPF_CORE_READ(task, tgid);
 	event->_pad = 0;
 	BPF_CORE_READ_STR_INTO(&event->task_comm, task, comm);
-	gw_take_stack(ctx, &event->stack);
+	if (what == WHAT_LATENCY)
+		gw_take_stack(ctx, &event->stack);
+	else
+		__builtin_memset(&event->stack, 0, sizeof(event->stack));
 	bpf_ringbuf_submit(event, 0);
 }
 

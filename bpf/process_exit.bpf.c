@@ -84,11 +84,11 @@ GW_HOOK(sched_process_exit, HOOK_EXIT)
 	all = bpf_map_lookup_elem(&total, &zero);
 	if (!all)
 		return;
-	if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)
-		code = BPF_CORE_READ(task, signal, group_exit_code);
+	if (GW_READ2(task, signal, flags) & SIGNAL_GROUP_EXIT)
+		code = GW_READ2(task, signal, group_exit_code);
 	else
-		code = BPF_CORE_READ(task, group_leader, exit_code);
-	oom = BPF_CORE_READ(task, signal, oom_mm);
+		code = GW_READ2(task, group_leader, exit_code);
+	oom = GW_READ2(task, signal, oom_mm);
 	all->exits++;
 	all->signalled += !!(code & CODE_SIGNAL);
 	all->oom += oom;

@@ -51,7 +51,7 @@ class Maps(Protocol):
         ...
 
     def array(self, name: str) -> memoryview:
-        """Give a plain (mmapable) array as one block of bytes, read in place."""
+        """Give a plain array as one block of bytes, in place or copied; its end may be padded to a page."""
         ...
 
     def replace(self, name: str, items: Mapping[bytes, bytes]) -> None:

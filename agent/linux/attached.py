@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.linux.bpf import ObjectMaps, Ring, obj_get, open_pins
+from agent.linux.bpf import ObjectMaps, obj_get, open_pins
+from agent.linux.ring import Ring
 
 RING = "events"
 

@@ -25,11 +25,9 @@ from agent.layout import Layout
 STATS = Layout("gw_stats", "runs:Q timed_runs:Q timed_ns:Q lost:Q missed:Q suppressed:Q window_ns:Q window_events:Q")
 
 _SYS_BPF = {"x86_64": 321, "aarch64": 280, "armv7l": 386, "riscv64": 280}
-_LOOKUP, _UPDATE, _DELETE, _NEXT_KEY, _OBJ_GET, _INFO = 1, 2, 3, 4, 7, 15
+_LOOKUP, _UPDATE, _DELETE, _NEXT_KEY, _OBJ_GET, _INFO, _LOOKUP_BATCH = 1, 2, 3, 4, 7, 15, 24
 _RDONLY = 1 << 3
 _MAP_INFO = struct.Struct("=6I16sI")
-_RING_BUSY, _RING_DISCARD, _RING_LENGTH = 1 << 31, 1 << 30, (1 << 30) - 1
-_RING_HEADER = 8
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -177,72 +175,30 @@ class Map:
                 raise BpfError(f"mmap of map: {error.strerror}", error.errno or 0) from error
         return memoryview(self._view)
 
+    def block(self) -> memoryview:
+        """Give a whole array as bytes: in place where it can be mapped, else as a copy made by one call.
 
-class Ring:
-    """The consumer side of a BPF_MAP_TYPE_RINGBUF (kernel/bpf/ringbuf.c): read first, advance when the records are safe.
-
-    `position` is the logical byte position, which only grows while the map lives, so it names a record uniquely.
-    """
-
-    def __init__(self, fd: int) -> None:
-        """Map the ring; `fd` must be open for reading and writing (the consumer page is written)."""
-        self.fd = fd
-        info = map_info(fd)
-        self.id = info.id
-        self.size = info.max_entries
-        page = mmap.PAGESIZE
-        try:
-            self._consumer = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-            self._producer = mmap.mmap(fd, page + 2 * self.size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
-        except OSError as error:
-            raise BpfError(f"mmap of ring buffer: {error.strerror}", error.errno or 0) from error
-        self._data = memoryview(self._producer)
-        self.position = self._word(self._consumer)
-
-    @staticmethod
-    def _word(block: mmap.mmap) -> int:
-        # One aligned 8-byte load; the syscall (epoll_wait) before each batch orders it after the producer's stores.
-        return int(memoryview(block)[:8].cast("Q")[0])
-
-    def read(self, limit: int = 256) -> list[tuple[int, bytes]]:
-        """Give up to `limit` new records as `(position after it, bytes)`, without telling the kernel.
-
-        A record that the kernel still writes ends the batch; discarded ones are skipped. A header that cannot be
-        (longer than the ring) resynchronises at the producer's position.
+        A read-only fd cannot be mapped at all: mmap(2) takes VM_SHARED from it, and bpf_map_mmap() insists on that.
         """
-        produced = self._word(self._producer)
-        found: list[tuple[int, bytes]] = []
-        page = mmap.PAGESIZE
-        while self.position < produced and len(found) < limit:
-            at = page + self.position % self.size
-            header = int(self._data[at : at + 4].cast("I")[0])
-            if header & _RING_BUSY:
-                break
-            length = header & _RING_LENGTH
-            if length > self.size:
-                self.position = produced
-                break
-            self.position += (length + _RING_HEADER + 7) // 8 * 8
-            if not header & _RING_DISCARD:
-                found.append((self.position, bytes(self._data[at + 8 : at + 8 + length])))
-        return found
+        try:
+            return self.view()
+        except BpfError:
+            return self._copy()
 
-    def skip_to(self, position: int) -> None:
-        """Continue at `position` if it lies ahead: those records were already made durable before a crash."""
-        produced = self._word(self._producer)
-        if self.position < position <= produced:
-            self.position = position
-
-    def advance(self, position: int) -> None:
-        """Tell the kernel that everything before `position` may be overwritten."""
-        memoryview(self._consumer)[:8].cast("Q")[0] = position
-
-    def close(self) -> None:
-        """Unmap and give back the fd."""
-        self._data.release()
-        self._producer.close()
-        self._consumer.close()
-        os.close(self.fd)
+    def _copy(self) -> memoryview:
+        count = self.info.max_entries
+        values = ctypes.create_string_buffer(self.info.value_size * count)
+        keys = ctypes.create_string_buffer(self.info.key_size * count)
+        place = ctypes.create_string_buffer(8)
+        # struct batch of union bpf_attr: in_batch, out_batch, keys, values, count, map_fd, elem_flags, flags (5.6)
+        where = [ctypes.addressof(block) for block in (place, keys, values)]
+        attr = ctypes.create_string_buffer(struct.pack("=QQQQIIQQ", 0, *where, count, self.fd, 0, 0), 56)
+        try:
+            bpf_command(_LOOKUP_BATCH, attr, "map batch")
+        except BpfError as error:
+            if error.errno != errno.ENOENT:  # ENOENT: the end was reached, which is what was asked for
+                raise
+        return memoryview(values).cast("B")
 
 
 class ObjectMaps:
@@ -261,8 +217,8 @@ class ObjectMaps:
         return self.maps[name].per_cpu(index)
 
     def array(self, name: str) -> memoryview:
-        """Give an mmapable array as bytes."""
-        return self.maps[name].view()
+        """Give an array as bytes."""
+        return self.maps[name].block()
 
     def replace(self, name: str, items: Mapping[bytes, bytes]) -> None:
         """Make a watch set hold exactly `items`."""

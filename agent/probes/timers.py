@@ -5,13 +5,13 @@ Kernel side: `bpf/timers.bpf.c`, which defines each quantity.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
 from agent import histogram
+from agent.histogram import Histogram
 from agent.layout import Layout
 from agent.model import Data, Json, Severity, Sighting
 from agent.ports import Hook, Maps
@@ -27,7 +27,7 @@ HOOKS = (
     Hook("hrtimer_expire_exit", ("hrtimer *",)),
 )
 
-STEERED = ()
+STEERED: tuple[str, ...] = ()
 
 CTL = Layout("timers_ctl", "enabled:I _:4x since_ns:Q hrtimer_late_ns:Q wheel_late_jiffies:Q run_ns:Q past_per_window:Q")
 EVENT = Layout(
@@ -36,11 +36,12 @@ EVENT = Layout(
 )
 CALLBACK = Layout(
     "timers_callback",
-    "name:40s kind:I past_in_window:I window_ns:Q starts:Q past_starts:Q expiries:Q run_total_ns:Q cpus:Q "
-    "late_max:Q idle_late_max:Q run_max:Q deviation_max:Q late:128I idle_late:128I run:128I deviation:128I",
+    "function:Q run_total_ns:Q cpus:Q late_max:Q idle_late_max:Q run_max:Q deviation_max:Q starts:Q past_starts:Q "
+    "window_ns:Q past_in_window:I kind:I name:40s late:128I idle_late:128I run:128I deviation:128I",
 )
-TOTAL = Layout("timers_total", "expiries:Q late_max:Q run_max:Q late:128I run:128I")
 
+OTHER = 512  # the index of the row that sums up what gave way: SETS * GW_WAYS
+SPREADS = ("late", "idle_late", "run", "deviation")
 KINDS = ("timer", "hrtimer", "hrtimer_soft")
 WHATS = ("timer.late", "timer.overlong", "timer.storm")
 WINDOW_MS = 100  # GW_LIMIT_NS
@@ -98,71 +99,72 @@ def sighting(record: memoryview) -> Sighting:
 
 def snapshot(maps: Maps) -> Data:
     """Read every callback: `{"timers": {function: {...cumulative...}}, "total": {...}}`."""
+    table = maps.array("callbacks")
+    found = [CALLBACK.unpack(table[at : at + CALLBACK.size]) for at in _used(table)]
     timers: Data = {}
-    for key, value in maps.items("callbacks"):
-        row = CALLBACK.unpack(value)
-        address = hex(int.from_bytes(key, sys.byteorder))
+    for row in found[:-1]:
+        address = hex(number(row["function"]))
         name = str(row["name"]) or address
         if name in timers:  # two static functions of one name
             name = f"{name}@{address}"
         timers[name] = {
             "kind": pick(KINDS, row["kind"], "timer kind"),
-            **{field: number(row[field]) for field in ("starts", "past_starts", "expiries", "run_total_ns", "cpus")},
-            "late": buckets(row, "late", "late_max").plain(),
-            "idle_late": buckets(row, "idle_late", "idle_late_max").plain(),
-            "run": buckets(row, "run", "run_max").plain(),
-            "deviation": buckets(row, "deviation", "deviation_max").plain(),
+            **{field: number(row[field]) for field in ("starts", "past_starts", "run_total_ns", "cpus")},
+            **{field: buckets(row, field, f"{field}_max").plain() for field in SPREADS},
         }
-    totals = [TOTAL.unpack(row) for row in maps.percpu("total", 0)]
-    return {
-        "timers": timers,
-        "total": {
-            "expiries": sum(number(row["expiries"]) for row in totals),
-            "late": histogram.total([buckets(row, "late", "late_max") for row in totals]).plain(),
-            "run": histogram.total([buckets(row, "run", "run_max") for row in totals]).plain(),
-        },
-    }
+    total: Data = {field: histogram.total([buckets(row, field, f"{field}_max") for row in found]).plain() for field in SPREADS}
+    return {"timers": timers, "total": total}
+
+
+def _used(table: memoryview) -> list[int]:
+    """Give the offsets of the rows in use, and last that of the row which sums up what gave way."""
+    ends = range(0, OTHER * CALLBACK.size, CALLBACK.size)
+    return [at for at in ends if any(table[at : at + 8])] + [OTHER * CALLBACK.size]
 
 
 def report(before: Data | None, after: Data) -> Data:
-    """Give the callbacks that expired or were started in the interval, most expiries first; `other` is what was evicted."""
-    old = rows(before or {}, "timers")
+    """Give the callbacks that expired or were started in the interval, most expiries first; `other` is what gave way."""
+    was = before or {}
+    old = rows(was, "timers")
     lines = [_line(name, row, old.get(name, {})) for name, row in rows(after, "timers").items()]
     busy = [line for line in lines if line["count"] or line["starts"]]
     busy.sort(key=lambda line: (-count(line["count"]), str(line["function"])))
-    other = _other(before or {}, after, lines)
+    other = _other(rows(was, "").get("total", {}), rows(after, "").get("total", {}), rows(after, "timers"), old)
     return {"timers": [*busy, other] if other else list[Json](busy)}
+
+
+def _other(before: Data, after: Data, new: dict[str, Data], old: dict[str, Data]) -> Data | None:
+    """Give what all callbacks did less what those did that are still there."""
+    left = {
+        field: _less(spread(after, before, field), [spread(row, old.get(name, {}), field) for name, row in new.items()])
+        for field in ("late", "run")
+    }
+    if not left["run"].count:
+        return None
+    name: Data = {"function": "other", "kind": "other", "count": left["run"].count}
+    return name | {f"{field}_us": values.summary_us() for field, values in left.items()}
+
+
+def _less(everything: Histogram, shown: list[Histogram]) -> Histogram:
+    known = histogram.total(shown)
+    counts = tuple(max(0, a - b) for a, b in zip(everything.counts, known.counts, strict=True))
+    return Histogram(counts, everything.max_ns if any(counts) else 0)
 
 
 def _line(name: str, row: Data, old: Data) -> Data:
     cpus = count(row.get("cpus"))
-    late = spread(row, old, "late")
+    late, run = spread(row, old, "late"), spread(row, old, "run")
     return {
         "function": name,
         "kind": row.get("kind"),
-        "count": grown(row, old, "expiries"),
+        "count": run.count,
         "starts": grown(row, old, "starts"),
         "past_starts": grown(row, old, "past_starts"),
         "cpus": [cpu for cpu in range(64) if cpus >> cpu & 1],
         "late_us": late.summary_us(),
         "idle_late_us": spread(row, old, "idle_late").summary_us(),
-        "run_us": spread(row, old, "run").summary_us(),
+        "run_us": run.summary_us(),
         "deviation_us": spread(row, old, "deviation").summary_us(),
         "run_total_us": grown(row, old, "run_total_ns") / US,
         "late_buckets": late.plain()["buckets"],
-    }
-
-
-def _other(before: Data, after: Data, lines: list[Data]) -> Data | None:
-    new, old = rows(after, "").get("total", {}), rows(before, "").get("total", {})
-    missing = grown(new, old, "expiries") - sum(count(line["count"]) for line in lines)
-    # Maps are read one after the other while timers expire: a handful is no eviction.
-    if missing <= max(64, grown(new, old, "expiries") // 50):
-        return None
-    return {
-        "function": "other",
-        "kind": "other",
-        "count": missing,
-        "late_us": spread(new, old, "late").summary_us(),
-        "run_us": spread(new, old, "run").summary_us(),
     }

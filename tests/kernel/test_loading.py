@@ -35,7 +35,7 @@ time.sleep(1)
 caps = [line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")]
 timers = probe.report(None, probe.snapshot(held.maps))["timers"]
 try:
-    held.maps.maps["callbacks"].update(bytes(8), bytes(held.maps.maps["callbacks"].info.value_size))
+    held.maps.maps["callbacks"].update(bytes(4), bytes(held.maps.maps["callbacks"].info.value_size))
     writable = True
 except Exception as error:
     writable = type(error).__name__

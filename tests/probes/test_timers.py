@@ -20,19 +20,20 @@ Callbacks = dict[int, bytes]
 
 
 def callback(name: str, late_ms: tuple[int, ...] = (), **fields: int) -> bytes:
-    """Give a struct timers_callback whose expiries were as late as this."""
+    """Give a struct timers_callback whose expiries were as late as this, and ran for 1 ms each."""
     late = [ms * MS for ms in late_ms]
-    return timers.CALLBACK.pack(
-        name=name, expiries=len(late), late=counts(*late), late_max=max(late, default=0), **{"kind": 1, **fields}
-    )
+    given = {"kind": 1, "late_max": max(late, default=0), "run_max": MS if late else 0, **fields}
+    return timers.CALLBACK.pack(name=name, late=counts(*late), run=counts(*[MS] * len(late)), **given)
 
 
-def tables(callbacks: Callbacks, *total_late_ms: int) -> Tables:
-    """Give the maps of the probe."""
-    late = [ms * MS for ms in total_late_ms]
-    total = timers.TOTAL.pack(expiries=len(late), late=counts(*late), late_max=max(late, default=0))
-    rows = {address.to_bytes(8, sys.byteorder): value for address, value in callbacks.items()}
-    return Tables(hashes={"callbacks": rows}, percpus={"total": [[total, bytes(timers.TOTAL.size)]]})
+def tables(callbacks: Callbacks, other: bytes = b"") -> Tables:
+    """Give the table of the probe, `other` being its last row, with the padding to a page that a mapping has."""
+    size = timers.CALLBACK.size
+    table = bytearray((timers.OTHER + 1) * size + 40)
+    for function, value in callbacks.items():
+        table[3 * function * size : (3 * function + 1) * size] = function.to_bytes(8, sys.byteorder) + value[8:]
+    table[timers.OTHER * size : (timers.OTHER + 1) * size] = other or bytes(size)
+    return Tables(arrays={"callbacks": table})
 
 
 def lines(report: Data) -> list[Data]:
@@ -100,7 +101,9 @@ def test_two_static_functions_of_one_name_stay_apart() -> None:
     assert set(cast("Data", found["timers"])) == {"fn", "fn@0x2", "0x3"}
 
 
-def test_what_was_evicted_is_told_as_other() -> None:
-    """Expiries that no callback accounts for any more are one line, as late as all together."""
-    after = timers.snapshot(tables({1: callback("tick", (1,))}, *range(1, 101)))
-    assert [(line["function"], line["count"]) for line in lines(timers.report(None, after))] == [("tick", 1), ("other", 99)]
+def test_what_gave_way_is_told_as_other() -> None:
+    """Expiries that no callback in the table accounts for any more are one line; all of them together stay the same."""
+    before = timers.snapshot(tables({1: callback("tick", (1,)), 2: callback("gone", (2, 3))}))
+    after = timers.snapshot(tables({1: callback("tick", (1, 1))}, callback("", (2, 3, 4))))
+    found = lines(timers.report(before, after))
+    assert [(line["function"], line["count"]) for line in found] == [("tick", 1), ("other", 1)]

@@ -10,8 +10,8 @@
 enum { HOOK_ENTRY, HOOK_EXIT, HOOKS };
 enum { WHAT_SLOW, WHAT_STORM, WHAT_SPURIOUS };
 
-#define LINES 256	   /* a server shows about 100; one that finds no room is counted as missed */
-#define NAME_BYTES 32	   /* action names are the drivers' choice: "nvme0q12", "0000:00:05.0-virtio4-input" */
+#define LINES 256	    /* a server shows about 100; one that finds no room is counted as missed */
+#define NAME_BYTES 32	    /* action names are the drivers' choice: "nvme0q12", "0000:00:05.0-virtio4-input" */
 #define SPURIOUS_LEAST 1000 /* interrupts in a window of which nine in ten nobody took: far before the kernel's own 100,000 */
 
 struct irq_ctl {
@@ -76,8 +76,8 @@ static __always_inline struct irq_line *line_of(__u32 line, struct irqaction *ac
 	return entry;
 }
 
-static __always_inline void violation(void *ctx, struct gw_stats *own, struct irq_line *entry, __u32 line, __u64 now, __u32 what,
-				      __u64 value, __u64 budget)
+static __always_inline void violation(void *ctx, struct gw_stats *own, struct irq_line *entry, __u32 line, __u64 now,
+				      __u32 what, __u64 value, __u64 budget)
 {
 	struct irq_event *event;
 
@@ -100,8 +100,8 @@ static __always_inline void violation(void *ctx, struct gw_stats *own, struct ir
 }
 
 /* One interrupt is over. A line that several CPUs serve may be told twice in a window, never not at all. */
-static __always_inline void counted(void *ctx, gw_ctl_t *cfg, struct gw_stats *own, struct irq_line *entry, __u32 line, __u64 now,
-				    bool taken)
+static __always_inline void counted(void *ctx, gw_ctl_t *cfg, struct gw_stats *own, struct irq_line *entry, __u32 line,
+				    __u64 now, bool taken)
 {
 	__u32 count, spurious, what;
 

@@ -15,8 +15,8 @@ enum { HOOK_EXIT, HOOKS };
 #define CODE_SIGNAL 0x7f
 #define CODE_CORE 0x80
 #define COMMS 64
-#define PIDS 256   /* workloads of one gateway, their helpers included */
-#define TOLD 1024  /* deaths whose last threads may still be on their way out */
+#define PIDS 256  /* workloads of one gateway, their helpers included */
+#define TOLD 1024 /* deaths whose last threads may still be on their way out */
 
 struct process_exit_ctl {
 	struct gw_ctl head;

@@ -21,6 +21,7 @@ HOOKS = (
     Hook("irq_handler_entry", ("int, irqaction *",)),
     Hook("irq_handler_exit", ("int, irqaction *, int",)),
 )
+STEERED: tuple[str, ...] = ()
 
 CTL = Layout("irq_ctl", "enabled:I _:4x since_ns:Q run_ns:Q storm_per_window:Q")
 EVENT = Layout(

@@ -18,6 +18,7 @@ from agent.probes._decode import grown, number, rows
 
 NAME = "process_exit"
 HOOKS = (Hook("sched_process_exit", ("task_struct *, bool", "task_struct *")),)
+STEERED: tuple[str, ...] = ("comms", "pids")
 
 CTL = Layout("process_exit_ctl", "enabled:I _:4x since_ns:Q")
 EVENT = Layout("process_exit_event", "t_ns:Q pid:I tgid:I code:I oom:I cpu:I _:4x comm:16s")

@@ -33,7 +33,7 @@ EVENT = Layout(
     "t_ns:Q value_ns:Q budget_ns:Q what:I cpu:I pid:I task:I tgid:I _:4x comm:16s task_comm:16s " + STACK,
 )
 PROCESS = Layout("run_queue_process", "tgid:I seen:I comm:16s cgroup:Q max:Q involuntary:Q migrations:Q wait:128I")
-SET = Layout("run_queue_set", "tgid:8I used:8I")
+SET = Layout("gw_set", "key:8I used:8I")
 SLOT = Layout("run_queue_slot", "word:Q high:I cpu:H _:2x")
 
 WHATS = ("sched.latency", "sched.blocked")
@@ -128,7 +128,7 @@ def _processes(table: memoryview) -> Iterator[dict[str, Value]]:
 def _blocked(maps: Maps) -> list[Data]:
     """Tell who is blocked beyond the limit, longest first. Now is the newest switch: the one that let us run."""
     ctl = CTL.unpack(maps.array("ctl"))
-    sets = maps.array("sets").cast("I")
+    sets = maps.array("processes_sets").cast("I")
     now_ns = max(max(sets[at : at + WAYS]) for at in range(WAYS, len(sets), 2 * WAYS)) << _USED_SHIFT
     found = [
         (now_ns - since_ns, pid)

@@ -21,6 +21,7 @@ HOOKS = (
     Hook("softirq_entry", ("unsigned int",)),
     Hook("softirq_exit", ("unsigned int",)),
 )
+STEERED: tuple[str, ...] = ()
 
 CTL = Layout("softirq_ctl", "enabled:I _:4x since_ns:Q latency_ns:Q run_ns:Q")
 EVENT = Layout("softirq_event", "t_ns:Q value_ns:Q budget_ns:Q what:I vector:I cpu:I pid:I comm:16s " + STACK)

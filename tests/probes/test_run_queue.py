@@ -41,9 +41,9 @@ class Kernel:
             slot = run_queue.SLOT.pack(word=pid << 42 | state << 40 | low, high=high, cpu=1)
             slots[index * len(slot) : (index + 1) * len(slot)] = slot
         used = (0,) * 5 + (self.now_ns >> 26,) + (0,) * 2
-        sets = bytearray(127 * run_queue.SET.size) + run_queue.SET.pack(tgid=(1 << 32 - 1,) * 8, used=used)
+        sets = bytearray(127 * run_queue.SET.size) + run_queue.SET.pack(key=(1 << 32 - 1,) * 8, used=used)
         ctl = run_queue.CTL.pack(enabled=1, since_ns=self.since_ns, blocked_ns=10 * S)
-        return Tables(arrays={"processes": table, "slots": slots, "sets": sets, "ctl": bytearray(ctl)})
+        return Tables(arrays={"processes": table, "slots": slots, "processes_sets": sets, "ctl": bytearray(ctl)})
 
 
 def process(tgid: int, waits_ms: tuple[int, ...], **fields: int) -> bytes:

@@ -1,0 +1,167 @@
+"""agentd end to end: this kernel's own events, through the whole house, to the box's own queries and a real broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent import config, loader
+from tests.agents import NOBODY, agent, named, open_to_all, sleeper
+from tests.brokers import mosquitto, subscriber, wait_for
+
+WATCH = '[probes.process_exit]\ncomm = ["sleep"]\n[metrics]\nperiod_s = 1\n'
+
+pytestmark = [pytest.mark.kernel, pytest.mark.root]
+
+
+@pytest.mark.broker
+def test_a_death_in_the_kernel_reaches_a_subscriber(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """Birth, status, health, metrics and the killed process's event arrive, with dedup key and without history flag."""
+    with mosquitto(tmp_path / "mq") as broker, subscriber(broker.port) as hears:
+        with agent(lab_config(f'[mqtt]\nhost = "127.0.0.1"\nport = {broker.port}\n{WATCH}')) as found:
+            assert hears.wait("birth")[0].payload["probes"]
+            assert hears.wait("status")[0].payload["state"] == "online"
+            victim = sleeper()
+            victim.kill()
+            killed = time.monotonic()
+            victim.wait()
+            wait_for(
+                lambda: named([heard.payload for heard in hears.of("event")], "proc.exit", victim.pid), "proc.exit on MQTT"
+            )
+            heard = next(item for item in hears.of("event") if item.payload.get("data", {}).get("pid") == victim.pid)
+            assert heard.payload["data"]["signal"] == signal.SIGKILL
+            assert (heard.user["hist"], heard.qos) == ("0", 1)
+            assert heard.t_mono - killed < 2  # the budget, 100 ms, is a matter of tests/bench
+            sample = hears.wait("metrics")[0].payload
+            assert sample["run_queue"]["run_queue_us"]["count"] > 0
+            assert hears.wait("health")[0].payload["checks"] > 10
+            assert found.end() == 0
+        wait_for(lambda: hears.of("status")[-1].payload["state"] == "offline", "offline after a clean end")
+
+
+def test_status_is_served_while_it_runs_and_left_behind_when_it_died(lab_config: Callable[..., Path]) -> None:
+    """Exit 0 or 1 and all probes while running; after kill -9 the last status with its age, exit 3."""
+    with agent(lab_config(WATCH)) as found:
+        code, status = found.ctl("status")
+        assert code in {0, 1}
+        assert {row["name"] for row in status["probes"]} == {"timers", "run_queue", "softirq", "irq", "process_exit"}
+        assert {row["origin"] for row in status["probes"]} == {"loaded"}
+        wait_for(lambda: found.status()["agent"].get("uss_kib"), "self-measurement after a tick")
+        assert 0 < found.status()["agent"]["map_kib"] <= 8192
+        found.end(signal.SIGKILL)
+        code, status = found.ctl("status")
+        assert (code, status["schema"]) == (3, "gatewarden.status/1")
+        assert status["stale_s"] >= 0
+
+
+def test_live_timers_have_names_and_latencies(lab_config: Callable[..., Path]) -> None:
+    """`timers --seconds` shows this machine's own callbacks by their kernel symbols, resolved although kptr_restrict is set."""
+    with agent(lab_config(WATCH)) as found:
+        code, measured = found.ctl("timers", "--seconds", "1")
+    assert code == 0
+    assert sum(row["count"] for row in measured["timers"]) > 0
+    assert any("tick" in row["function"] or row["function"] == "hrtimer_wakeup" for row in measured["timers"])
+    assert measured["lost"] == 0
+
+
+@pytest.mark.usefixtures("bpffs")
+def test_kill_9_loses_no_death_and_repeats_none(lab_config: Callable[..., Path]) -> None:
+    """With pinned probes, what dies while agentd is dead is told once after its return; nothing is told twice."""
+    path = lab_config(WATCH)
+    loader.load(config.check(path))
+    try:
+        victims = []
+        for _ in range(4):
+            with agent(path) as found:
+                victims.append(_killed())
+                os.kill(found.process.pid, signal.SIGKILL)
+                found.process.wait()
+            victims.append(_killed())
+        with agent(path) as found:
+            wait_for(lambda: _told(found.ctl("events", "--limit", "1000")[1]["events"], victims), f"all of {victims}")
+            events = found.ctl("events", "--limit", "1000")[1]["events"]
+        assert [len(named(events, "proc.exit", pid)) for pid in victims] == [1] * len(victims)
+    finally:
+        loader.unload(config.check(path))
+
+
+def _killed() -> int:
+    victim = sleeper()
+    victim.kill()
+    victim.wait()
+    return victim.pid
+
+
+def _told(events: list[dict[str, Any]], pids: list[int]) -> bool:
+    return all(named(events, "proc.exit", pid) for pid in pids)
+
+
+@pytest.mark.usefixtures("bpffs")
+def test_without_a_capability_on_pinned_probes(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """An ordinary user with an empty set steers what root pinned: all probes ok, live expiries, a death told."""
+    path = lab_config(WATCH)
+    loader.load(config.check(path))
+    try:
+        open_to_all(tmp_path, tmp_path / "state", tmp_path / "run")
+        with agent(path, *NOBODY) as found:
+            caps = [line for line in Path(f"/proc/{found.process.pid}/status").read_text().splitlines() if "CapEff" in line]
+            assert int(caps[0].split()[1], 16) == 0
+            status = found.status()
+            assert {(row["state"], row["origin"]) for row in status["probes"]} == {("ok", "pinned")}
+            measured = found.ctl("timers", "--seconds", "1")[1]
+            assert sum(row["count"] for row in measured["timers"]) > 0
+            victim = _killed()
+            wait_for(lambda: _told(found.ctl("events")[1]["events"], [victim]), "the death")
+    finally:
+        loader.unload(config.check(path))
+
+
+def test_with_nothing_at_all_it_says_so_and_counts_what_proc_shows(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """Tier E: each probe is off with a reason and a one-line remedy; /proc serves instead, and a pidfd tells of a death."""
+    path = lab_config(WATCH)
+    open_to_all(tmp_path, tmp_path / "state", tmp_path / "run")
+    victim = sleeper()
+    with agent(path, *NOBODY) as found:
+        status = found.status()
+        assert status["tier"] == "E"
+        assert all(row["reason"] and "agentctl probes load" in row["remedy"] for row in status["probes"])
+        victim.kill()
+        victim.wait()
+        wait_for(lambda: _told(found.ctl("events")[1]["events"], [victim.pid]), "the death, by pidfd")
+        wait_for(lambda: any(row["origin"].startswith("/proc") for row in found.status()["probes"]), "/proc in their place")
+
+
+def test_a_cpu_budget_is_enforced_by_switching_the_dearest_probe_off(lab_config: Callable[..., Path]) -> None:
+    """A budget that no probe can keep ends in a finding, the decision and its outcome, and a probe that is off and says why."""
+    with agent(lab_config(WATCH + "[budget]\ncpu_pct = 0.000001\n")) as found:
+        wait_for(
+            lambda: [row for row in found.status()["probes"] if "switched off" in row["reason"]], "a probe switched off", 40
+        )
+        events = found.ctl("events", "--limit", "500")[1]["events"]
+        assert any(event.get("detector") == "probe_budget" for event in events)
+        assert any(event.get("action") == "probe_off" and event.get("ok") for event in events)
+
+
+def test_a_bad_configuration_is_told_whole_and_ends_with_2(lab_config: Callable[..., Path]) -> None:
+    """Every fault is printed with its file and line, and nothing is started."""
+    path = lab_config("[metrics]\nperiod_s = 0\nperiode = 1\n")
+    with (
+        pytest.raises(AssertionError, match=r"(?s)agent\.toml:\d+: metrics\.period_s.*agent\.toml:\d+: metrics\.periode"),
+        agent(path),
+    ):
+        pass
+
+
+def test_two_agents_on_one_folder_are_refused(lab_config: Callable[..., Path]) -> None:
+    """The second names the first and ends; the first goes on."""
+    path = lab_config(WATCH)
+    with agent(path) as first:
+        with pytest.raises(AssertionError, match=str(first.process.pid)), agent(path):
+            pass
+        assert first.ctl("status")[0] in {0, 1}

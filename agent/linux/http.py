@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 from agent.errors import BadRequest, GatewardenError
+from agent.linux import unixserver
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import Listener, Reply
 
 Page = Callable[[], tuple[str, bytes]]  # gives (content type, body)
 LIMIT = 8 * 1024  # request line and headers; a scraper sends about 400 bytes
-LOOPBACK = "127.0.0.1"
 BACKLOG = 128  # when it is full the kernel drops a SYN, which costs that client a second
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error"}
 
@@ -60,19 +61,22 @@ class _Http:
         return _error(400 if isinstance(error, BadRequest) else 500, str(error))
 
 
-def listen_tcp(port: int) -> socket.socket:
-    """Listen on a loopback port (0: any free one). Raises GatewardenError naming the port."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def listen(address: str) -> socket.socket:
+    """Listen on `127.0.0.1:PORT`, `[::1]:PORT` (port 0: any free one) or `unix:/PATH`. Raises GatewardenError naming it."""
+    if address.startswith("unix:"):
+        return unixserver.listen(Path(address.removeprefix("unix:")))
+    host, _, port = address.rpartition(":")
+    sock = socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((LOOPBACK, port))
+        sock.bind((host.strip("[]"), int(port)))
         sock.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:
         sock.close()
-        raise GatewardenError(f"{LOOPBACK}:{port}: cannot listen: {error}") from error
+        raise GatewardenError(f"{address}: cannot listen: {error}") from error
     return sock
 
 
 def serve(loop: EpollLoop, sock: socket.socket, page: Page, path: str = "/metrics", name: str = "metrics") -> Listener:
-    """Serve `page` at `path` on a listening socket (`listen_tcp`, or `unixserver.listen`)."""
+    """Serve `page` at `path` on a listening socket (`listen`)."""
     return Listener(loop, sock, _Http(path, page), name)

@@ -44,7 +44,7 @@ def served(serving: EpollLoop, listening: Callable[[Callable[[], Listener]], Lis
 @pytest.fixture
 def port(served: Serve) -> int:
     """Give the port of a served page."""
-    sock = ours.listen_tcp(0)
+    sock = ours.listen("127.0.0.1:0")
     served(sock, page)
     number: int = sock.getsockname()[1]
     return number
@@ -112,7 +112,7 @@ def test_a_fault_in_the_page_is_500(served: Serve, reported: list[str]) -> None:
     def broken() -> tuple[str, bytes]:
         raise KeyError("metric")
 
-    sock = ours.listen_tcp(0)
+    sock = ours.listen("127.0.0.1:0")
     number: int = sock.getsockname()[1]
     served(sock, broken)
     assert get(number)[0] == 500
@@ -136,7 +136,7 @@ def test_a_port_in_use_is_named(port: int) -> None:
     """Pins the error for a port that somebody has, and for a number that is none."""
     for number in (port, 70_000):
         with pytest.raises(GatewardenError, match=rf"127\.0\.0\.1:{number}: cannot listen"):
-            ours.listen_tcp(number)
+            ours.listen(f"127.0.0.1:{number}")
 
 
 @given(request=st.binary() | st.tuples(st.sampled_from([b"GET", b"PUT"]), st.binary()).map(b" /metrics HTTP/1.1".join))

@@ -16,6 +16,8 @@ from typing import Any, cast
 
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 READY_S = 10.0
 
@@ -148,7 +150,9 @@ def subscriber(port: int, prepare: Callable[[Client], object] = lambda _: None) 
     client.on_subscribe = lambda *_: hears.subscribed.set()
     client.reconnect_delay_set(1, 1)
     prepare(client)
-    client.connect("localhost", port, 60, clean_start=False)
+    lasting = cast("Any", Properties)(PacketTypes.CONNECT)
+    lasting.SessionExpiryInterval = 3600  # what comes while it is away waits in the broker
+    client.connect("localhost", port, 60, clean_start=False, properties=lasting)
     client.loop_start()
     try:
         assert hears.subscribed.wait(10), "the test's own subscriber got no answer"

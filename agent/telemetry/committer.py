@@ -136,7 +136,8 @@ class Committer:
         self._pages.append((after, n))
 
     def recent(self, limit: int, since_wall: float | None, kind: str | None, answer: Answer) -> None:
-        """Answer with the newest records, on the main loop."""
+        """Answer with the newest records, on the main loop; those that wait are committed first."""
+        self.work()
         try:
             rows: list[Data] | StoreError = self._outbox.recent(limit, since_wall, kind)
         except StoreError as error:

@@ -19,9 +19,10 @@ from agent.telemetry.ledger import Ledger
 from agent.telemetry.messages import LANES, Message
 
 FILE = "outbox.db"
-PAGE = 4096
-WAL_BYTES = 1 << 20  # beside the file: the log is folded back at this size, and cut to it
+PAGE = 1024  # a commit of one event touches three pages: half the flash writes of 4096 (measured)
+WAL_BYTES = 512 << 10  # beside the file: the log is folded back at this size, and cut to it
 ASIDE_KEPT = 3
+_SHORTEST = 512  # bytes; SQLite takes anything shorter for an empty file
 CHECKED_WHOLE = 16 << 20  # bytes; reading more than this from an SD card at start takes seconds
 
 PENDING, DELIVERED, QUARANTINED = 0, 1, 2
@@ -39,6 +40,7 @@ PRAGMA user_version = {_VERSION};
 COMMIT;
 """
 _SETTINGS = f"""
+PRAGMA page_size = {PAGE};
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -131,7 +133,7 @@ class Database:
     def shrink(self) -> None:
         """Give free pages and the log back to the file system."""
         while free := self.number("freelist_count"):
-            self.db.execute("PRAGMA incremental_vacuum(256)").fetchall()
+            self.db.execute("PRAGMA incremental_vacuum(1024)").fetchall()
             if self.number("freelist_count") >= free:
                 break
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -160,6 +162,10 @@ def _unsound(path: Path) -> str:
         return "a directory"
     if not path.exists() or path.stat().st_size == 0:
         return ""
+    with path.open("rb") as file:
+        head = file.read(_SHORTEST)
+    if len(head) < _SHORTEST or not head.startswith(b"SQLite format 3\0"):
+        return "not a SQLite file, or cut short"
     try:
         with closing(sqlite3.connect(path, timeout=2.0, isolation_level=None)) as db:
             return _fault(db, path.stat().st_size)

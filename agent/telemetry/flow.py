@@ -42,6 +42,7 @@ class Window:
         self._known: set[tuple[str, str, int]] = set()
         self._after: tuple[int, int] | None = None
         self._asked = False
+        self._settled: set[tuple[str, str, int]] = set()  # acknowledged while a page was being read that may have them
         self._again = False
         self._missed: int | None = None
         self._restart = False
@@ -66,6 +67,7 @@ class Window:
         self._live.clear()
         self._history.clear()
         self._known.clear()
+        self._settled.clear()
         self._size, self._after, self._asked = 0, None, False
         self._again, self._missed, self._restart, self._resume_ns = False, None, False, 0
         return orphans
@@ -101,7 +103,8 @@ class Window:
     def page(self, messages: list[Message], now: int) -> None:
         """Take the page that was asked for; a short one is the end of the backlog."""
         self._asked = False
-        fresh = [message for message in messages if message.key not in self._known]
+        fresh = [message for message in messages if message.key not in self._known | self._settled]
+        self._settled.clear()
         self._history.extend(fresh)
         self._known.update(message.key for message in fresh)
         if len(messages) >= PAGE:
@@ -146,6 +149,8 @@ class Window:
         if flight is None or flight.message is None:
             return None
         self._known.discard(flight.message.key)
+        if self._asked:
+            self._settled.add(flight.message.key)
         return flight.message
 
     def refused(self, now: int) -> None:

@@ -25,6 +25,8 @@ WILL_DELAY_S = 15  # a flap shorter than this raises no alarm
 CONNECT_S = 5.0  # for TCP and again for TLS
 _MAX_PACKET = 268_435_460  # MQTT 5, 1.5.5: what the length field can say
 _NOT_YET_VALID, _EXPIRED = 9, 10  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)
+PROTOCOL_ERROR = 0x82
+_KEEPALIVE_TIMEOUT = 0x8D
 _TRANSIENT = {0x88, 0x89}  # CONNACK: server unavailable, server busy
 _IPPROTO_TCP, _TCP_NODELAY = 6, 1  # netinet/in.h, netinet/tcp.h
 
@@ -81,6 +83,7 @@ class Link:
         self._client_id = client_id
         self._will = will
         self._client: Client | None = None
+        self._tls: _Context | None = None
         self._words = _LastWords()
         self.accepted: Accepted | None = None
         self.lost: Loss | None = None
@@ -98,6 +101,8 @@ class Link:
             self._socket().setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
         except (OSError, ValueError) as error:
             self.lost = _loss(error)
+            if self._tls is not None and self._tls.made is not None:
+                self._tls.made.close()
 
     def fileno(self) -> int:
         """Give the socket to select on, -1 if there is none."""
@@ -148,7 +153,8 @@ class Link:
         if self._broker.username is not None:
             client.username_pw_set(self._broker.username, self._broker.password)
         if self._broker.tls is not None:
-            client.tls_set_context(_context(self._broker.tls))
+            self._tls = _context(self._broker.tls)
+            client.tls_set_context(self._tls)
         properties = _properties(self._will, PacketTypes.WILLMESSAGE)
         properties.WillDelayInterval = WILL_DELAY_S
         client.will_set(self._will.topic, self._will.payload, 1, self._will.retain, properties)
@@ -177,8 +183,11 @@ class Link:
     def _on_disconnect(self, _client: Client, _data: Any, flags: DisconnectFlags, code: ReasonCode, _props: Any) -> None:
         if flags.is_disconnect_packet_from_server:
             self._end(f"the broker ends the connection: {code}", code.value)
+        elif code.value == _KEEPALIVE_TIMEOUT:
+            self._end("the broker is silent")
         else:
-            self._end("the connection broke")
+            # paho itself hangs up on what it cannot read, such as mosquitto's PUBACK with the reason code of a DISCONNECT.
+            self._end("the connection broke", PROTOCOL_ERROR if code.value == PROTOCOL_ERROR else 0)
 
     def _on_publish(self, _client: Client, _data: Any, mid: int, code: ReasonCode, _props: Any) -> None:
         self.acks.append((mid, code.value))
@@ -224,11 +233,31 @@ def _properties(packet: Packet, kind: int) -> Any:
     return properties
 
 
-def _context(tls: Tls) -> ssl.SSLContext:
+class _Context(ssl.SSLContext):
+    """A client's TLS context that knows its socket: paho leaves it open when the handshake fails."""
+
+    made: ssl.SSLSocket | None = None
+
+    def wrap_socket(self, *arguments: Any, **named: Any) -> ssl.SSLSocket:
+        self.made = super().wrap_socket(*arguments, **named)
+        return self.made
+
+
+def _context(tls: Tls) -> _Context:
     """Give a TLS context; files are read anew for each connection, so that a renewed certificate is used."""
-    context = ssl.create_default_context(cafile=tls.ca)
-    if tls.cert is not None:
-        context.load_cert_chain(tls.cert, tls.key)
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    reading = tls.ca
+    try:
+        if tls.ca is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(tls.ca)
+        reading = tls.cert
+        if tls.cert is not None:
+            context.load_cert_chain(tls.cert, tls.key)
+    except OSError as error:
+        raise ValueError(f"{reading}: {error.strerror or error}") from error
     return context
 
 
@@ -247,6 +276,5 @@ def _loss(error: OSError | ValueError) -> Loss:
     if isinstance(error, ssl.SSLError):
         return Loss("refused", f"TLS: {error.reason or error.strerror or 'failed'}")
     if isinstance(error, OSError):
-        named = f"{error.filename}: " if isinstance(error.filename, str) else ""
-        return Loss("refused" if named else "waiting", named + (error.strerror or str(error) or type(error).__name__))
+        return Loss("waiting", error.strerror or str(error) or type(error).__name__)
     return Loss("refused", str(error)[:200])

@@ -19,7 +19,7 @@ from agent.model import Data
 from agent.ports import Clock
 from agent.telemetry import bounds, history
 from agent.telemetry.bounds import Gap, Limits
-from agent.telemetry.database import DELIVERED, FILE, PAGE, PENDING, Database, code, failed, lock
+from agent.telemetry.database import DELIVERED, FILE, PAGE, PENDING, WAL_BYTES, Database, code, failed, lock
 from agent.telemetry.ledger import Ledger
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import BODY_LIMIT, EVENT, GAP, LANES, Message, encode
@@ -29,8 +29,10 @@ T = TypeVar("T")
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-_RESERVE = 512 * 1024  # bytes, pre-allocated: room for the log of the deletion that makes room on a full disk
-_SLACK_PAGES = 256  # free pages kept for reuse; more than this is given back
+_RESERVE = 2 * WAL_BYTES  # pre-allocated: on a full disk, room to fold the log back and to log the deletions
+_FLOOR_PAGES = (256 << 10) // PAGE  # lack of head-room never holds the file below this
+_FREED_PAGES = 64  # free pages that are worth giving back when head-room is short
+_SLACK_PAGES = (1 << 20) // PAGE  # free pages kept for reuse; more than this is given back
 
 
 class Outbox:
@@ -92,7 +94,7 @@ class Outbox:
             return made
 
         size = sum(len(body) for _, body in bodies) + sum(len(sample.body) for sample in samples)
-        made = self._safely(work, 16 + 2 * size // PAGE)
+        made = self._safely(work, 16 + size * 5 // (4 * PAGE))
         self._bound()
         return self._noted(made)
 
@@ -205,7 +207,7 @@ class Outbox:
             if code(error) in _DAMAGED:
                 self._renew(str(error))
             elif code(error) in _NO_ROOM:
-                self._relieve(max(pages, self._limits.step_pages))
+                self._relieve(max(pages, 32))
             else:
                 raise failed(self._folder, error) from error
         try:
@@ -225,6 +227,7 @@ class Outbox:
             self._reserve.unlink()
         with suppress(sqlite3.Error):
             self._store.db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            self._hold_size()
         with suppress(sqlite3.Error):
             self._drop(pages, bounds.ALL, "disk")
             self._store.db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
@@ -234,17 +237,26 @@ class Outbox:
         with suppress(sqlite3.Error, OSError):
             while (over := self._store.live_pages() - self._limits.soft_pages) > 0:
                 self._drop(min(max(over, self._limits.step_pages), 8 * self._limits.step_pages), bounds.ALL, "bytes")
-            short = self._limits.headroom_bytes - bounds.free_bytes(self._folder)
-            if short > 0:
-                self._drop(short // PAGE + 1, bounds.SHED, "headroom")
-                if self._store.number("freelist_count"):
-                    self._store.shrink()
-            self._hold(self._store.number("page_count") if short > 0 else self._limits.hard_pages)
+            short = max(self._limits.headroom_bytes, 2 * _RESERVE) - bounds.free_bytes(self._folder)
+            if short <= 0:
+                self._hold(self._limits.hard_pages)
+                return
+            self._drop(short // PAGE + 1, bounds.SHED, "headroom")
+            if self._store.number("freelist_count") >= _FREED_PAGES:
+                self._store.shrink()
+            self._hold_size()
 
     def _drop(self, pages: int, order: bounds.Order, reason: str) -> None:
         with self._store.change():
             made = self._writer.gaps(bounds.drop_pages(self._store, pages, order), reason)
         self._made += made
+
+    def _hold_size(self) -> None:
+        """Let the file grow no more, and have all its pages on disk: folding the log back then needs no more room."""
+        pages = self._store.number("page_count")
+        if (self._folder / FILE).stat().st_size < pages * PAGE:
+            self._store.db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._hold(min(self._limits.hard_pages, max(pages, _FLOOR_PAGES)))
 
     def _hold(self, pages: int) -> None:
         self._store.db.execute(f"PRAGMA max_page_count = {pages}").fetchall()
@@ -261,6 +273,6 @@ class Outbox:
     def _keep_reserve(self) -> None:
         """Have the reserve on disk; without room for it, there is none until the next tidy."""
         with suppress(OSError):
-            if bounds.free_bytes(self._folder) > 2 * _RESERVE:
+            if bounds.free_bytes(self._folder) > 2 * _RESERVE and not self._reserve.exists():
                 with self._reserve.open("ab") as file:
                     os.posix_fallocate(file.fileno(), 0, _RESERVE)

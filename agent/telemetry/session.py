@@ -14,7 +14,7 @@ from agent.model import Data
 from agent.ports import Clock
 from agent.telemetry import messages
 from agent.telemetry.flow import WINDOW, S, Window
-from agent.telemetry.link import Accepted, Link, Loss, packet_size
+from agent.telemetry.link import PROTOCOL_ERROR, Accepted, Link, Loss, packet_size
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import BIRTH, HEALTH, STATUS, Message, Names, Packet
 from agent.telemetry.poll import Poll
@@ -24,7 +24,7 @@ ACK_NS = 60 * S  # a broker that pings but acknowledges nothing for this long is
 LEAVE_NS = 2 * S  # a clean stop waits this long for what is on its way
 PROPERTIES = 1024  # bytes; what a packet has beside its body is less
 _POISON = {0x90: "topic", 0x95: "oversize", 0x99: "format"}  # PUBACK codes that no retry will change
-_MALFORMED = {0x81, 0x82, 0x95, 0x99}  # DISCONNECT codes that one of our packets may have caused
+_MALFORMED = {0x81, PROTOCOL_ERROR, 0x95, 0x99}  # ends that one of our packets may have caused
 _FAILURE = 0x80
 
 
@@ -67,6 +67,7 @@ class Desk:
     connected: Callable[[], None] = lambda: None  # called once per connection that the broker accepts
     up: bool = False
     stopping: bool = False
+    muted: dict[str, int] = field(default_factory=dict)  # versions of birth, status, health that the broker does not bear
     suspects: int = 0  # messages to be sent one by one, since one of them made the broker hang up
     published: int = 0
     quarantined: int = 0
@@ -83,6 +84,7 @@ class Session:
         self._who, self._clock, self._marks = who, clock, marks
         self._begun = self._heard = self._ping = clock.mono_ns()
         self._told: dict[str, int] = {}
+        self._telling = ""
         self._granted: Accepted | None = None
         self._leave_ns: int | None = None
 
@@ -169,7 +171,8 @@ class Session:
             self._told[leaf] = version
             make = messages.fleeting if leaf == HEALTH else messages.retained
             packet = make(self._who.names, leaf, self._who.boot_id, self._marks.take(leaf), payload)
-            if not self._too_big(packet):
+            if not self._too_big(packet) and self._desk.muted.get(leaf) != version:
+                self._telling = leaf
                 self._send(packet, None, now)
 
     def _fill(self, now: int) -> None:
@@ -245,14 +248,20 @@ class Session:
         told = self._told.get(STATUS, 0) == self._desk.latest.get(STATUS, (0, {}))[0]
         return self._granted is None or now >= self._leave_ns or (told and not self._window.flights)
 
+    def _accuse(self, flying: Sequence[Message | None]) -> None:
+        """One of `flying` made the broker hang up: if it was alone, it is not sent again; else they go one by one next time."""
+        if len(flying) != 1:
+            self._desk.suspects = len(flying)
+        elif (culprit := flying[0]) is not None:
+            self._reject(culprit, "refused")
+        else:
+            self._desk.muted[self._telling] = self._told[self._telling]
+
     def _end(self) -> None:
         """Hand back what only memory holds; find out whether one of our packets made the broker hang up."""
         self._desk.up = False
         if self._link.lost is not None and self._link.lost.code in _MALFORMED:
-            flying = [flight.message for flight in self._window.flights.values() if flight.message and flight.message.id]
-            if len(flying) == 1:
-                self._reject(flying[0], "refused")
-            self._desk.suspects = len(flying) if len(flying) > 1 else 0
+            self._accuse([flight.message for flight in self._window.flights.values()])
         orphans = self._window.close()
         while self._desk.inbox:
             orphans += [message for message in [self._desk.inbox.popleft()] if not message.id]

@@ -12,7 +12,7 @@ from agent.linux.clock import SystemClock
 from agent.model import Data
 from agent.ports import Loop
 from agent.telemetry.bounds import Limits
-from agent.telemetry.link import Broker
+from agent.telemetry.link import Broker, Tls
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import Names
 from agent.telemetry.outbox import Outbox
@@ -49,14 +49,14 @@ class Rig:
             self.publisher.start()
 
     def state(self) -> str:
-        """The publisher's state."""
+        """Give the publisher's state."""
         return str(self.publisher.state()["state"]) if self.publisher else "none"
 
-    def emit(self, n: int = 1, **data: int | str) -> list[int]:
+    def emit(self, n: int = 1, text: str = "") -> list[int]:
         """Append `n` events one by one; gives their numbers."""
         numbers = [self.spool.next_seq() for _ in range(n)]
         for number in numbers:
-            self.spool.append([event(number, t_wall=self.clock.wall(), **data)], {}, lambda: None)
+            self.spool.append([event(number, t_wall=self.clock.wall(), text=text)], {}, lambda: None)
         return numbers
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ def rig(folder: Path, broker: Broker | None, boot_id: str = BOOT, limits: Limits
         whole.close()
 
 
-def here(port: int, **more: str | int) -> Broker:
+def here(port: int, **more: str | int | Tls) -> Broker:
     """Give a broker on this machine."""
     return Broker(host="localhost", port=port, **more)  # type: ignore[arg-type]
 

@@ -15,6 +15,7 @@ from agent.errors import StoreError
 from agent.model import Data, Decision, Finding, Outcome, plain
 from agent.telemetry import history
 from agent.telemetry.bounds import Limits
+from agent.telemetry.marks import Marks
 from agent.telemetry.messages import BODY_LIMIT, EVENT, GAP, METRICS, Message
 from agent.telemetry.outbox import Outbox
 from tests.telemetry.doubles import BOOT, NOW, HandClock, event, open_outbox
@@ -24,12 +25,14 @@ START = (-1, 0)
 
 @pytest.fixture
 def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    """Give an open outbox in `tmp_path`."""
     box = open_outbox(tmp_path)
     yield box
     box.close()
 
 
 def sample(seq: int) -> Message:
+    """Make a metrics sample."""
     return Message(0, METRICS, BOOT, seq, METRICS, NOW, b'{"n":%d}' % seq)
 
 
@@ -168,7 +171,8 @@ def test_a_record_that_is_no_json_or_too_long_is_kept_without_its_data(outbox: O
     assert all("left_out" in json.dumps(row["data"]) for row in rows[:3])
 
 
-def test_two_owners_are_refused(tmp_path: Path, outbox: Outbox) -> None:
+@pytest.mark.usefixtures("outbox")
+def test_two_owners_are_refused(tmp_path: Path) -> None:
     """A second agent on the same state_dir would send everything twice."""
     with pytest.raises(StoreError, match="another agentd"):
         open_outbox(tmp_path)
@@ -178,13 +182,7 @@ def test_a_folder_that_cannot_be_written_names_the_remedy(tmp_path: Path) -> Non
     """StoreError says where and what to do."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="state_dir"):
-        open_outbox_at(tmp_path / "file", tmp_path)
-
-
-def open_outbox_at(folder: Path, run: Path) -> Outbox:
-    from agent.telemetry.marks import Marks  # noqa: PLC0415
-
-    return Outbox(folder, Limits(), HandClock(), Marks(run, BOOT), boot_id=BOOT)
+        Outbox(tmp_path / "file", Limits(), HandClock(), Marks(tmp_path, BOOT), boot_id=BOOT)
 
 
 def test_old_ring_positions_are_forgotten(outbox: Outbox) -> None:

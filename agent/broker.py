@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.config import DEFAULT_PATH, paths
 from agent.errors import BadRequest, GatewardenError, Refused
 from agent.linux import kallsyms, kmsg, unixserver, wire
 from agent.linux.brokerclient import ADDRESSES
@@ -28,6 +27,7 @@ from agent.linux.peer import Listener, Reply
 from agent.linux.timers import Timer
 from agent.linux.unixserver import Credentials
 from agent.model import Data, Json, Severity
+from agent.place import DEFAULT_CONFIG, find
 from agent.ports import Journal
 
 USER = "gatewarden"
@@ -148,7 +148,7 @@ class IdleExit:
 def serve(config: Path, idle_s: float | None, journal: Journal) -> None:
     """Listen and answer until idle (systemd's socket: always after `IDLE_S`), SIGTERM or SIGINT. Raises GatewardenError."""
     loop = EpollLoop(lambda name, error: journal.line("error", f"{name}: {type(error).__name__}: {error}", {}))
-    path = paths(config).runtime_dir / "broker.sock"
+    path = find(config).broker
     given = unixserver.inherited()
     idle = IdleExit(loop, idle_s or IDLE_S) if idle_s or given else None
 
@@ -172,7 +172,7 @@ def serve(config: Path, idle_s: float | None, journal: Journal) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the broker; exit code 2 if it cannot start."""
     parser = argparse.ArgumentParser(prog="python -m agent.broker", description="The few verbs that need root.")
-    parser.add_argument("--config", type=Path, default=DEFAULT_PATH, metavar="FILE", help="agent.toml (default: %(default)s)")
+    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, metavar="FILE", help="agent.toml (default: %(default)s)")
     parser.add_argument(
         "--idle-exit", type=float, nargs="?", const=IDLE_S, metavar="SECONDS", help="end after SECONDS (30) without a request"
     )

@@ -14,9 +14,9 @@ from typing import Any, NoReturn, cast
 from agent import __version__, commands
 from agent.commands import _exit
 from agent.commands._call import Call, Loader
-from agent.commands._place import DEFAULT_CONFIG
 from agent.commands._screen import Screen, clean
 from agent.errors import GatewardenError
+from agent.place import DEFAULT_CONFIG
 
 
 class Parser(argparse.ArgumentParser):

@@ -26,6 +26,7 @@ from agent.linux.loop import EpollLoop
 from agent.linux.peer import Reply
 from agent.linux.pidwatch import PidWatch
 from agent.linux.unixserver import Credentials
+from agent.linux.worker import Worker
 from agent.model import Finding, Json
 from agent.pipeline import Pipeline
 from agent.policies.response import Response
@@ -36,6 +37,7 @@ from agent.service import Service
 from agent.status import Identity
 
 USAGE = 2
+_EVIDENCE = 50  # newest records that a snapshot keeps
 
 
 class Daemon:
@@ -55,7 +57,10 @@ class Daemon:
         self._reporting = Reporting(settings, self._loop, self._clock, boot, chance, self._incident)
         stack.callback(self._reporting.close)
         store = self._reporting.spool
-        self._pipeline = Pipeline(boot, self._clock, store, _detectors(settings), Response(), self._actions())
+        worker = Worker("actions")
+        stack.callback(worker.close)
+        detectors, back = _detectors(settings), self._loop.call_soon_threadsafe
+        self._pipeline = Pipeline(boot, self._clock, store, detectors, Response(), self._actions(), worker.submit, back)
         comms = workloads.comms(settings.workload)
         watched = workloads.watching(settings, comms)
         self._watched = workloads.watched(watched)
@@ -112,11 +117,14 @@ class Daemon:
     def _actions(self) -> Mapping[str, Action]:
         paths = self._settings.paths
         archive = SnapshotFolder(paths.state_dir / "snapshots")
-        readers = {**evidence.readers(paths.broker_socket), "run_queue": self._run_queue}
+        readers = {**evidence.readers(paths.broker_socket), "run_queue": self._run_queue, "events": self._events}
         return actions.bound(actions.Tools(self._clock, self._journal, archive, readers, self._switch_off))
 
     def _run_queue(self, _finding: Finding) -> Json:
         return self._service.metrics().get("run_queue")
+
+    def _events(self, _finding: Finding) -> Json:
+        return list[Json](self._reporting.recent(_EVIDENCE, None, None))
 
     def _switch_off(self, probe: str) -> None:
         if not self._probing.off(probe):

@@ -54,10 +54,10 @@ class ProbeError(GatewardenError):
     """One probe that cannot run: `reason` says why, `remedy` is one line that would turn it on."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
-        """Keep both parts; the text is the reason."""
+        """Keep both parts; the text holds both, so that it can be passed on as it is."""
         self.reason = reason
         self.remedy = remedy
-        super().__init__(reason)
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
 
 class Unsupported(ProbeError):

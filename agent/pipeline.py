@@ -23,6 +23,10 @@ class Pipeline:
     detectors: Sequence[Detector]
     policy: Policy
     actions: Mapping[str, Action]
+    submit: Callable[[Callable[[], None]], bool]
+    """Runs an action where it may block; False if it cannot be run."""
+    back: Callable[[Callable[[], None]], None]
+    """Runs the rest on the loop's own thread again."""
     open: dict[tuple[str, str], Finding] = field(default_factory=dict)
 
     def take(
@@ -33,7 +37,7 @@ class Pipeline:
     ) -> None:
         """Record `sightings` as events, together with the ring positions `cursors`, and act on what follows from them.
 
-        `done` runs when all of it is durable. Actions run after the events were handed to the store, never before.
+        `done` runs when all of it is durable. Actions run after the events and decisions were handed to the store.
         """
         events = [self._event(sighting) for sighting in sightings]
         findings = [finding for event in events for detector in self.detectors for finding in detector.see(event)]
@@ -72,16 +76,27 @@ class Pipeline:
         for finding in findings:
             self._remember(finding)
             records.append(finding)
-            for decision in self.policy.decide(finding):
-                records += [decision, self._act(decision)]
+            records += list(self.policy.decide(finding))
+        self._record(records)
+        for record in records:
+            if isinstance(record, Decision):
+                self._act(record)
+
+    def _record(self, records: Sequence[Record]) -> None:
         self.store.append([self._stamped(record) for record in records], {}, nothing)
 
-    def _act(self, decision: Decision) -> Outcome:
+    def _act(self, decision: Decision) -> None:
         action = self.actions.get(decision.action)
-        if action is None:
-            subject = decision.finding.subject
-            return Outcome(self.clock.mono_ns(), decision.action, subject, ok=False, detail="no such action in this agent")
-        return action(decision)
+
+        def run() -> None:
+            outcome = self._failed(decision, "no such action in this agent") if action is None else action(decision)
+            self.back(lambda: self._record([outcome]))
+
+        if not self.submit(run):
+            self._record([self._failed(decision, "the actions before it hang")])
+
+    def _failed(self, decision: Decision, why: str) -> Outcome:
+        return Outcome(self.clock.mono_ns(), decision.action, decision.finding.subject, ok=False, detail=why)
 
     def _remember(self, finding: Finding) -> None:
         key = (finding.detector, finding.subject)

@@ -98,9 +98,8 @@ class Service:
 
     def birth(self) -> Data:
         """Give what a consumer learns of this agentd when it appears."""
-        rows = [row for row in self.probing.rows() if isinstance(row, dict)]
-        probes: list[Json] = []
-        probes += [{key: row[key] for key in ("name", "state", "reason")} for row in rows]
+        keys = ("name", "state", "reason")
+        probes = [_part(row, keys) for row in self.probing.rows() if isinstance(row, dict)]
         return {"schema": "gatewarden.birth/1", **_whoami(self.identity), "t_wall": self.clock.wall(), "probes": probes}
 
     def status(self) -> Data:
@@ -148,6 +147,10 @@ class Service:
     def metrics(self) -> Data:
         """Give the last metrics sample, for the OpenMetrics endpoint."""
         return self._latest
+
+
+def _part(row: Data, keys: tuple[str, ...]) -> Json:
+    return {key: row[key] for key in keys}
 
 
 def _whoami(identity: Identity) -> Data:

@@ -7,20 +7,20 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from agent.config import Config, Workload
-from agent.model import Sighting
+from agent.model import Data, Sighting
 
 _COMM_MAX = 15  # TASK_COMM_LEN less the NUL
 
 
-def comms(workloads: tuple[Workload, ...]) -> dict[str, str]:
-    """Give `{comm: workload name}` of those that run a command; the comm is the program's file name, cut as the kernel cuts it.
+def comms(workloads: tuple[Workload, ...]) -> dict[str, Workload]:
+    """Give `{comm: workload}` of those that run a command; the comm is the program's file name, cut as the kernel cuts it.
 
     A command run through an interpreter has the interpreter's comm unless it sets its own (PR_SET_NAME).
     """
-    return {PurePath(item.command[0]).name[:_COMM_MAX]: item.name for item in workloads if item.command}
+    return {PurePath(item.command[0]).name[:_COMM_MAX]: item for item in workloads if item.command}
 
 
-def watching(settings: Config, names: Mapping[str, str]) -> Config:
+def watching(settings: Config, names: Mapping[str, Workload]) -> Config:
     """Give `settings` with the comms `names` added to those that `process_exit` reports."""
     options = settings.probes.options.get("process_exit")
     listed = getattr(options, "comm", None)
@@ -36,13 +36,14 @@ def watched(settings: Config) -> tuple[str, ...]:
     return listed
 
 
-def labeller(names: Mapping[str, str]) -> Callable[[Sighting], Sighting]:
-    """Give the function that writes the workload's name into `proc.exit` sightings."""
+def labeller(names: Mapping[str, Workload]) -> Callable[[Sighting], Sighting]:
+    """Give the function that writes the workload's name, and whether it is required, into `proc.exit` sightings."""
 
     def label(sighting: Sighting) -> Sighting:
-        name = names.get(str(sighting.data.get("comm")))
-        if sighting.kind != "proc.exit" or name is None:
+        workload = names.get(str(sighting.data.get("comm")))
+        if sighting.kind != "proc.exit" or workload is None:
             return sighting
-        return replace(sighting, subject=name, data={**sighting.data, "workload": name})
+        known: Data = {"workload": workload.name, "required": workload.required}
+        return replace(sighting, subject=workload.name, data=sighting.data | known)
 
     return label

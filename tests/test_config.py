@@ -325,7 +325,7 @@ def test_rebuilding_needs_no_pydantic(tmp_path: Path) -> None:
     path = written(tmp_path, NO_PROBES)
     code = (
         "import sys, tomllib; from pathlib import Path; from agent import config;"
-        f"path = Path({str(path)!r}); c = config.from_plain(tomllib.loads(path.read_text())); config.paths(path);"
+        f"path = Path({str(path)!r}); c = config.from_plain(tomllib.loads(path.read_text()));"
         "assert 'pydantic' not in sys.modules and 'pydantic_core' not in sys.modules; print(c.gateway.name)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -342,17 +342,6 @@ def test_only_what_is_named_is_imported(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("['agent.detectors.timer_late']\n", "")
-
-
-def test_paths_of_a_bad_file(tmp_path: Path) -> None:
-    """Status finds its folders although the rest is bad; unusable values keep the default; no TOML at all is an error."""
-    text = '[gateway]\nsite = 5\n[paths]\nstate_dir = "/a"\nruntime_dir = "relative"\nbpffs_dir = 5\nother = "/x"\n'
-    assert config.paths(written(tmp_path, text)) == config.Paths(state_dir=Path("/a"))
-    assert config.paths(written(tmp_path, "paths = 3")) == config.Paths()
-    with pytest.raises(ConfigError):
-        config.paths(written(tmp_path, "["))
-    with pytest.raises(ConfigError):
-        config.paths(tmp_path / "none")
 
 
 def test_the_schema_tells_ranges_and_help() -> None:

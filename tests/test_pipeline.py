@@ -69,6 +69,17 @@ class Always:
             yield Decision(finding.t_mono_ns, "reformat", finding, "because")
 
 
+def run_now(job: Callable[[], None]) -> None:
+    """Run a job on this thread."""
+    job()
+
+
+def at_once(job: Callable[[], None]) -> bool:
+    """Run a job on this thread; there is always room."""
+    job()
+    return True
+
+
 def hub() -> tuple[Pipeline, MemoryStore, list[str]]:
     """Give a pipeline over doubles, its store, and the list of what `note` was told."""
     noted: list[str] = []
@@ -78,7 +89,7 @@ def hub() -> tuple[Pipeline, MemoryStore, list[str]]:
         return Outcome(decision.t_mono_ns, "note", decision.finding.subject, ok=True, detail="noted")
 
     store = MemoryStore()
-    return Pipeline("boot", StillClock(), store, [Echo()], Always(), {"note": note}), store, noted
+    return Pipeline("boot", StillClock(), store, [Echo()], Always(), {"note": note}, at_once, run_now), store, noted
 
 
 def kinds(store: MemoryStore) -> list[str]:
@@ -91,7 +102,7 @@ def test_an_event_flows_through_to_its_outcome_in_order() -> None:
     pipeline, store, noted = hub()
     durable: list[bool] = []
     pipeline.take([LATE], {"ring": 64}, lambda: durable.append(True))
-    assert kinds(store) == ["event", "finding", "decision", "outcome", "decision", "outcome"]
+    assert kinds(store) == ["event", "finding", "decision", "decision", "outcome", "outcome"]
     assert store.batches[0][1] == {"ring": 64}
     assert noted == ["some_timer_fn"]
     assert durable == [True]
@@ -129,3 +140,13 @@ def test_a_sample_is_shown_to_the_detectors_but_not_recorded() -> None:
     assert "event" not in kinds(store)
     assert "finding" in kinds(store)
     assert store.seq == 0
+
+
+def test_an_action_that_finds_no_room_is_an_outcome() -> None:
+    """When the worker's queue is full, the decision is answered by a failed outcome instead of waiting."""
+    pipeline, store, noted = hub()
+    pipeline.submit = lambda _job: False
+    pipeline.take([LATE])
+    outcomes = [record for batch, _cursors in store.batches for record in batch if record["record"] == "outcome"]
+    assert [outcome["ok"] for outcome in outcomes] == [False, False]
+    assert noted == []

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent.commands._place import Place
-from agent.commands._place import find as find_place
 from agent.commands._screen import Screen
 from agent.model import Data
+from agent.place import Place
+from agent.place import find as find_place
 
 if TYPE_CHECKING:  # `status` must not pay for it
     from agent.config import Config

@@ -14,12 +14,12 @@ from agent import __version__, config
 from agent.commands import _doctor, _redact, _status, _store
 from agent.commands._bundle import Collector
 from agent.commands._call import Call
-from agent.commands._place import Place
 from agent.config import reading
 from agent.errors import ConfigError, GatewardenError
 from agent.linux import kmsg, procfs
 from agent.linux.brokerclient import BrokerClient
 from agent.model import Data, Json
+from agent.place import Place
 
 EVENTS = 500
 _PACKAGES = ("gatewarden", "annotated-types", "paho-mqtt", "psutil", "pydantic", "prometheus-client", "nvidia-ml-py", "av")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent import checks, config
+from agent import place as _place
 from agent.checks import Check
-from agent.commands import _place, _status
-from agent.commands._place import DEFAULT_CONFIG, Place
+from agent.commands import _status
 from agent.config import Paths
 from agent.errors import BadRequest, ConfigError, Problem, Refused
 from agent.linux import facts
 from agent.model import Data, Json
+from agent.place import DEFAULT_CONFIG, Place
 
 SCHEMA = "gatewarden.doctor/1"
 

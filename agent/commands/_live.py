@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from agent import probes
 from agent.commands import _settings
 from agent.commands._call import Call, Source
-from agent.commands._place import Place
 from agent.errors import BadRequest, GatewardenError, NotRunning, Refused
 from agent.linux.clock import SystemClock, pause
 from agent.linux.unix import ask
 from agent.model import Data, Json
+from agent.place import Place
 
 TIMEOUT_S = 10.0
 

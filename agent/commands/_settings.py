@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from agent import config
 from agent.commands._call import Call
-from agent.commands._place import DEFAULT_CONFIG
 from agent.config import Config
 from agent.model import Data
+from agent.place import DEFAULT_CONFIG
 
 
 def of(call: Call, probes: Sequence[str] = ()) -> Config:

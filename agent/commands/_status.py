@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import cast
 
-from agent.commands._place import Place
 from agent.errors import BadRequest, NotRunning
 from agent.linux.clock import SystemClock, boot_id
 from agent.linux.unix import ask
 from agent.model import STATES, Data, Json, State
+from agent.place import Place
 
 SCHEMA = "gatewarden.status/1"
 TIMEOUT_S = 2.0

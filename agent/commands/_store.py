@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from agent.commands._place import Place
 from agent.errors import BadRequest, NotRunning
 from agent.linux.unix import ask
 from agent.model import Data
+from agent.place import Place
 
 TIMEOUT_S = 10.0
 _MOST = 1000  # what agentd gives in one answer

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from agent.commands import _bundle, _collectors, _exit
 from agent.commands._call import Call
-from agent.commands._place import Place
 from agent.commands._table import size, when
 from agent.errors import ConfigError
 from agent.linux.clock import SystemClock
 from agent.model import Data, Json
+from agent.place import Place
 
 EXAMPLES = """examples:
   sudo agentctl support-bundle

@@ -22,7 +22,6 @@ from agent.config.model import (
     Workload,
 )
 from agent.config.plain import from_plain, to_plain
-from agent.config.reading import parse, read_text
 from agent.model import Data
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "Workload",
     "check",
     "from_plain",
-    "paths",
     "redact",
     "schema",
     "to_plain",
@@ -62,21 +60,3 @@ def schema() -> Data:
     from agent.config import checker  # noqa: PLC0415 - see above
 
     return checker.schema()
-
-
-def paths(path: Path = DEFAULT_PATH) -> Paths:
-    """Give `[paths]` of a file that may be bad otherwise (for `agentctl status`), without pydantic.
-
-    A key that is not an absolute path keeps its default; so do all if the default file does not exist. Raises ConfigError if
-    the file cannot be read or is no TOML.
-    """
-    if path == DEFAULT_PATH and not path.exists():
-        return Paths()
-    section = parse(path, read_text(path)).get("paths")
-    wanted = section if isinstance(section, dict) else {}
-    good = {key: Path(value) for key, value in wanted.items() if _usable(key, value)}
-    return Paths(**good)
-
-
-def _usable(key: str, value: object) -> bool:
-    return key in Paths.__slots__ and isinstance(value, str) and value.startswith("/") and value.isprintable()

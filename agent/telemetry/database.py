@@ -162,7 +162,7 @@ def _unsound(path: Path) -> str:
         return "a directory"
     if not path.exists() or path.stat().st_size == 0:
         return ""
-    with path.open("rb") as file:
+    with path.open("rb") as file:  # before SQLite has it open: a later close() here would drop its locks
         head = file.read(_SHORTEST)
     if len(head) < _SHORTEST or not head.startswith(b"SQLite format 3\0"):
         return "not a SQLite file, or cut short"

@@ -7,6 +7,7 @@ agentd could not open its own outbox any more; hence the two ways of `_open`.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -66,8 +67,9 @@ def _open(path: Path) -> sqlite3.Connection:
     With a log and its index beside it (agentd runs, or was killed): read-only, the index too. Without a log (agentd ended
     well): as an unchanging file. A log without its index cannot be read without making one: its newest rows are left out.
     """
-    with path.open("rb"):  # a PermissionError that names the file, where SQLite says "unable to open"
-        pass
+    # Not by opening it: a close() of any other descriptor would drop the locks that SQLite holds in this process.
+    if not os.access(path, os.R_OK):
+        raise PermissionError
     log, index = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
     live = log.exists() and index.exists()
     how = "mode=ro&readonly_shm=1" if live else "mode=ro&immutable=1"

@@ -195,8 +195,11 @@ class Link:
     def _end(self, reason: str, code: int = 0) -> None:
         if self.lost is None:
             said = f" ({self._words.text})" if self._words.text else ""
-            refused = "[SSL" in self._words.text and self.accepted is None
-            self.lost = Loss("refused" if refused else "waiting", reason + said, code)
+            if self._tls is not None and self.accepted is None:
+                # TLS 1.3: the broker judges our certificate after the handshake is over for us, and may just hang up.
+                self.lost = Loss("refused", f"{reason}; does the broker accept the certificate of this gateway?{said}", code)
+            else:
+                self.lost = Loss("waiting", reason + said, code)
 
 
 class _LastWords(logging.Handler):

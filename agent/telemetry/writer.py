@@ -40,7 +40,7 @@ class Writer:
         if envelope == "event" and isinstance(number, int):
             self._store.ledger.set(self._sequence(NUMBER), max(number, self._store.ledger.get(self._sequence(NUMBER))))
         message = Message(0, EVENT, self._boot_id, self._next(EVENT), envelope, self._wall(record), body)
-        return self._store.insert(message, str(record.get("kind", envelope)), self._state)
+        return self._store.insert(message, _kind(record, envelope), self._state)
 
     def sample(self, message: Message) -> Message:
         """Put one metrics sample, which has its number already, into the backlog."""
@@ -106,3 +106,9 @@ class Writer:
         if isinstance(wall, (int, float)) and math.isfinite(wall):
             return float(wall)
         return self._clock.wall()
+
+
+def _kind(record: Data, envelope: str) -> str:
+    """Give the dotted kind of an event, or the envelope and what it is about: `finding.timer_late`, `outcome.snapshot`."""
+    about = record.get("detector") or record.get("action")
+    return str(record.get("kind") or (f"{envelope}.{about}" if about else envelope))[:200]

@@ -12,7 +12,7 @@ import pytest
 from agent import config
 from agent import status as agentd_status
 from agent.commands import _shapes, _status
-from agent.commands._place import Place
+from agent.place import Place
 from agent.status import Identity
 from tests.commands.conftest import Box, Replies, status
 

@@ -1,6 +1,7 @@
-"""Where this gateway's agent keeps its things, read from the configuration without pydantic (`status` must be quick).
+"""Where this gateway's agent keeps its things, read from the configuration without pydantic and without `agent.config`.
 
-Only `[gateway]` and `[paths]` are looked at; `agentctl config check` judges the whole file.
+For `agentctl`, which must be quick, and the broker, which must be small. Only `[gateway]` and `[paths]` are looked at;
+`agentctl config check` judges the whole file.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ class Place:
     def control(self) -> Path:
         """The socket on which agentd answers."""
         return self.runtime_dir / "control.sock"
+
+    @property
+    def broker(self) -> Path:
+        """The socket on which the broker answers."""
+        return self.runtime_dir / "broker.sock"
 
     @property
     def last_status(self) -> tuple[Path, ...]:

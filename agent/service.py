@@ -99,7 +99,7 @@ class Service:
     def birth(self) -> Data:
         """Give what a consumer learns of this agentd when it appears."""
         keys = ("name", "state", "reason")
-        probes = [_part(row, keys) for row in self.probing.rows() if isinstance(row, dict)]
+        probes: Json = [_part(row, keys) for row in self.probing.rows() if isinstance(row, dict)]
         return {"schema": "gatewarden.birth/1", **_whoami(self.identity), "t_wall": self.clock.wall(), "probes": probes}
 
     def status(self) -> Data:
@@ -120,7 +120,7 @@ class Service:
         if verdict == self._verdict and now - self._health_ns < _HEALTH_EVERY_S * 1e9:
             return
         self._verdict, self._health_ns = verdict, now
-        bad = [_plain(check) for check in found if check.state != "ok"]
+        bad: list[Json] = [_plain(check) for check in found if check.state != "ok"]
         self.telemetry.health({"schema": "gatewarden.health/1", "state": verdict, "checks": len(found), "not_ok": bad})
 
     def verbs(self) -> Mapping[str, Callable[[Data], Json]]:

@@ -33,7 +33,8 @@ class Agent:
         """Run `agentctl` on this agent; gives its exit code and its JSON."""
         command = [str(BIN / "agentctl"), "--config", str(self.config), *arguments, "--json"]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
-        return result.returncode, json.loads(result.stdout) if result.stdout else result.stderr
+        assert result.stdout.startswith("{"), f"{arguments}: {result.stdout}{result.stderr}"
+        return result.returncode, json.loads(result.stdout)
 
     def status(self) -> dict[str, Any]:
         """Give its status."""

@@ -6,22 +6,21 @@ import argparse
 import json
 import re
 import shlex
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
-from agent import cli, commands, config, kinds
+from agent import cli, commands, config, kinds, loader
 from agent.actions import ACTIONS
 from agent.broker import VERBS
 from agent.checks import GROUPS
 from agent.commands import _exit
 from agent.commands._schemas import _kinds
 from agent.config.open_sets import available
+from agent.linux.clock import pause
+from agent.telemetry import exposition
 from tests.test_house import ROWS
 
 ROOT = Path(__file__).parent.parent
@@ -30,20 +29,9 @@ PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-FILE_BLOCK = re.compile(r"^`([\w/.]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A path of ours, as prose names it: a folder of the checkout, then names; patterns with * or < are families, not files.
 PATH = re.compile(r"(?:agent|bpf|deploy|docs|tests|firmware_hooks|\.ci)/[\w./\\-]*")
-EXAMPLES = re.compile(r"fork|/X\b|/F\b|test_X")  # what adding.md adds, and its placeholders
-LOAD = """
-import subprocess
-from agent import config, loader
-settings = config.from_plain({"probes": {"enabled": ["forks"], "forks": {"per_window": 10}}})
-with loader.measuring(settings, ["forks"]) as source:
-    before = source.snapshot("forks")["forks"]
-    for _ in range(20):
-        subprocess.run(["true"], check=True)
-    print(source.snapshot("forks")["forks"] - before)
-"""
+EXAMPLES = re.compile(r"fork|/X\b|/F\b|test_X")  # what adding.md adds, and its stand-ins
 
 
 def text(name: str) -> str:
@@ -242,52 +230,14 @@ def test_units_exist() -> None:
     assert named <= units
 
 
-def example_files() -> dict[str, str]:
-    """Give the files of docs/adding.md by their path."""
-    return dict(FILE_BLOCK.findall(text("adding.md")))
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a copy of the checkout with the files of docs/adding.md in it, compiled."""
-    copy = tmp_path_factory.mktemp("house")
-    for name in ("agent", "bpf", "tests", "docs"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", ".clang-format"):
-        shutil.copy(ROOT / name, copy / name)
-    for name, content in example_files().items():
-        assert not (copy / name).exists(), f"docs/adding.md edits {name}"
-        (copy / name).write_text(content)
-    subprocess.run(["make", "-s", "-C", str(copy / "bpf"), "../agent/bpf/forks.bpf.o"], check=True)
-    return copy
-
-
-def _run(house: Path, *command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-P", *command], cwd=house, env=_env(house), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def _env(house: Path) -> dict[str, str]:
-    return {"PYTHONPATH": str(house), "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
-
-
-def test_the_examples_pass_the_tests_of_the_house(house: Path) -> None:
-    """Pins that the probe and the detector of adding.md need no edit: tests, layouts, names and configuration keys hold."""
-    own = [name for name in example_files() if name.startswith("tests/")]
-    shared = ["tests/test_layouts.py", "tests/detectors/test_detector_contract.py", "tests/test_house.py"]
-    chosen = "fork or stem or name_through or rows or signatures"
-    _run(house, "-m", "pytest", "-q", "-p", "no:cacheprovider", *own, *shared, "-k", chosen)
-    python = [name for name in example_files() if name.endswith(".py")]
-    _run(house, "-m", "ruff", "check", "-q", "--no-cache", *python)
-    _run(house, "-m", "ruff", "format", "-q", "--no-cache", "--check", *python)
-    style = [str(Path(sys.executable).with_name("clang-format")), "--dry-run", "-Werror"]
-    subprocess.run([*style, *(name for name in example_files() if name.endswith(".c"))], cwd=house, check=True)
-
-
 @pytest.mark.kernel
-def test_the_example_probe_runs(house: Path) -> None:
-    """Pins that the probe of adding.md loads into the running kernel and counts what it says it counts."""
-    assert int(_run(house, "-c", LOAD)) >= 20
+def test_every_family_of_openmetrics_is_documented() -> None:
+    """Pins the table of metric families to what live probes render; `_max_seconds` goes with its histogram."""
+    told = {span for row in rows(text("telemetry.md"), "family", "type") for span in SPAN.findall(row[0])}
+    names = available("probes")
+    with loader.measuring(config.from_plain({"probes": {"enabled": list(names)}}), names) as live:
+        pause(0.5)
+        page = exposition.render({name: live.snapshot(name) for name in names}).decode()
+    families = set(re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
+    assert len(families) > 20
+    assert {name for name in families if name.replace("_max_seconds", "_seconds") not in told} == set()

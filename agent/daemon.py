@@ -103,7 +103,7 @@ class Daemon:
         self._stack.callback(unixserver.serve(self._loop, self._control, handler, "control").close)
         listen = self._settings.metrics.listen
         if listen:
-            self._stack.callback(http.serve(self._loop, http.listen(listen), self._reporting.exposition(self._service)).close)
+            self._stack.callback(http.serve(self._loop, http.listen(listen), self._service.page).close)
 
     def _watch_deaths(self) -> None:
         """Without the eBPF probe, watched processes are held by pidfds."""

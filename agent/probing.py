@@ -212,6 +212,10 @@ class Probing:
         """Whether probe `name` is enabled and does not run."""
         return name in self.running and self.running[name].attached is None
 
+    def attached(self) -> list[str]:
+        """Give the names of the probes that run."""
+        return [run.name for run in self.running.values() if run.attached is not None]
+
     def map_kib(self) -> int:
         """Give the kernel memory of all maps in KiB."""
         return sum(run.attached.map_bytes() for run in self.running.values() if run.attached is not None) // 1024

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from agent.pipeline import Pipeline
 from agent.ports import Clock
 from agent.probing import Probing
 from agent.status import Footprint, Identity, Reading
+from agent.telemetry import exposition
 
 _HEALTH_EVERY_S = 60.0
 _EVENTS_MOST = 1000
@@ -143,6 +144,14 @@ class Service:
         if not isinstance(limit, int) or not isinstance(since, int | float | None) or not isinstance(kind, str | None):
             raise BadRequest("events: limit is a whole number, since_wall seconds, kind a string")
         return list[Json](self.telemetry.recent(max(1, min(limit, _EVENTS_MOST)), since, kind))
+
+    def page(self) -> tuple[str, bytes]:
+        """Give the OpenMetrics page: cumulative aggregates, as a scraper wants them. Raises Unsupported."""
+        sections = {name: self.probing.snapshot(name) for name in self.probing.attached()}
+        sections["mqtt"] = self.telemetry.state()
+        sections["agent"] = {} if self._cost is None else dict(asdict(self._cost))
+        sections["probe"] = {"probes": self.probing.rows()}
+        return exposition.CONTENT_TYPE, exposition.render(sections)
 
     def metrics(self) -> Data:
         """Give the last metrics sample, for the OpenMetrics endpoint."""

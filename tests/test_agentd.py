@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from agent import config, loader
 from tests.agents import NOBODY, agent, named, open_to_all, sleeper
@@ -165,3 +167,14 @@ def test_two_agents_on_one_folder_are_refused(lab_config: Callable[..., Path]) -
         with pytest.raises(AssertionError, match=str(first.process.pid)), agent(path):
             pass
         assert first.ctl("status")[0] in {0, 1}
+
+
+def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path], free_port: int) -> None:
+    """`[metrics] listen` serves a page that the format's own parser takes, with the timers of this kernel; off by default."""
+    path = lab_config(f'{WATCH}listen = "127.0.0.1:{free_port}"\n')
+    with agent(path):
+        page = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=5).read().decode()
+    families = {family.name: family for family in text_string_to_metric_families(page)}  # type: ignore[no-untyped-call]
+    assert families["gatewarden_timers_late_seconds"].type == "histogram"
+    assert any(sample.labels.get("function") for sample in families["gatewarden_timers_run_seconds"].samples)
+    assert "gatewarden_run_queue_all_wait_seconds" in families

@@ -1,11 +1,11 @@
 """Boot Debian kernels in QEMU by virtme-ng and run the live tests of `tests/kernel` in each.
 
     python -m tests.vm                 every kernel of KERNELS
-    python -m tests.vm --rotate N      one of them: number N modulo their count (CI passes the commit count)
+    python -m tests.vm --rotate N      number N modulo their count (CI passes the commit count)
     python -m tests.vm --kernel 6.1    that one
 
-The kernel packages come from Debian (`apt-get download`), are unpacked under `.lab/kernels`, and never installed. The guest's root
-is this machine's, read-only, over 9p. Exit code 0 if every kernel passed.
+The kernel packages come from Debian (`apt-get download`), are unpacked under `.lab/kernels`, and never installed. The
+guest's root is this machine's, read-only, over 9p. Exit code 0 if every kernel passed.
 """
 
 from __future__ import annotations

@@ -71,7 +71,6 @@ class Loss:
 
 
 class _Socket(Protocol):
-    def fileno(self) -> int: ...
     def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
 
 
@@ -98,7 +97,10 @@ class Link:
             client.connect(
                 self._broker.host, self._broker.port, self._broker.keepalive_s, clean_start=False, properties=properties
             )
-            self._socket().setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
+            if (sock := cast("_Socket | None", client.socket())) is None:
+                self._end("the connection broke")
+            else:
+                sock.setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
         except (OSError, ValueError) as error:
             self.lost = _loss(error)
             if self._tls is not None and self._tls.made is not None:
@@ -163,9 +165,6 @@ class Link:
         client.on_disconnect = self._on_disconnect
         client.on_publish = self._on_publish
         return client
-
-    def _socket(self) -> _Socket:
-        return cast("_Socket", self._client.socket() if self._client else None)
 
     def _on_connect(
         self, client: Client, _data: Any, _flags: ConnectFlags, code: ReasonCode, granted: Properties | None

@@ -160,6 +160,13 @@ def test_recent_filters_by_time_and_family(outbox: Outbox) -> None:
     assert outbox.recent(-1) == []
 
 
+def test_other_envelopes_are_found_by_what_they_are_about(outbox: Outbox) -> None:
+    """`finding` has `finding.timer_late`, as the CLI names them."""
+    outbox.append([event(1), plain(Finding(5, "timer_late", "x", "degraded", "late"))], {})
+    assert [row["record"] for row in outbox.recent(9, kind="finding")] == ["finding"]
+    assert [row["record"] for row in outbox.recent(9, kind="finding.timer_late")] == ["finding"]
+
+
 def test_a_record_that_is_no_json_or_too_long_is_kept_without_its_data(outbox: Outbox) -> None:
     """Bad data costs its own data, never the record or its neighbours."""
     odd: Data = {**event(1), "data": {"x": float("nan")}}

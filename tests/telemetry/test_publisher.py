@@ -67,7 +67,7 @@ def test_birth_status_and_events_arrive_with_their_properties(tmp_path: Path) ->
 def test_birth_and_status_are_retained(tmp_path: Path) -> None:
     """A subscriber that comes later still learns who is there, in its newest state."""
     with mosquitto(tmp_path / "broker") as broker, rig(tmp_path / "state", here(broker.port)) as agent:
-        wait_for(lambda: agent.state() == "connected", "a connection")
+        wait_for(lambda: counter(agent, "published") == 2, "birth and status")
         assert agent.publisher is not None
         agent.publisher.announce("maintenance")
         wait_for(lambda: counter(agent, "published") >= 3, "three acks")

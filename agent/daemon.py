@@ -20,6 +20,7 @@ from agent.config import Config
 from agent.errors import ConfigError, GatewardenError, LoadFailed, StoreError
 from agent.linux import child, evidence, facts, http, sdnotify, unixserver
 from agent.linux.clock import SystemClock, boot_id, chance
+from agent.linux.clockstep import ClockStep
 from agent.linux.files import SnapshotFolder
 from agent.linux.journal import StderrJournal
 from agent.linux.loop import EpollLoop
@@ -27,7 +28,7 @@ from agent.linux.peer import Reply
 from agent.linux.pidwatch import PidWatch
 from agent.linux.unixserver import Credentials
 from agent.linux.worker import Worker
-from agent.model import Finding, Json
+from agent.model import Finding, Json, Sighting
 from agent.pipeline import Pipeline
 from agent.policies.response import Response
 from agent.ports import Action, Detector
@@ -87,12 +88,22 @@ class Daemon:
         self._reporting.start(self._service.birth())
         self._serve()
         self._watch_deaths()
+        self._watch_clock()
         self._loop.every(settings.metrics.period_s, self._service.tick, "tick")
+        if period := sdnotify.watchdog_s():
+            self._loop.every(period / 2, partial(sdnotify.notify, "WATCHDOG=1"), "sd watchdog")
         sdnotify.notify("READY=1")
         self._say("ready", state=str(self._service.status()["state"]), tier=self._service.identity.tier)
         self._loop.run()
         sdnotify.notify("STOPPING=1")
         self._say("stopping")
+
+    def _watch_clock(self) -> None:
+        def stepped(found: Sighting) -> None:
+            self._pipeline.take([found])
+            self._reporting.retry()  # a certificate that was not yet valid may be now
+
+        self._stack.callback(ClockStep(self._loop, self._clock, stepped).close)
 
     def _serve(self) -> None:
         verbs = self._service.verbs()
@@ -171,6 +182,7 @@ def main() -> int:
     parser.add_argument("--config", type=Path, default=config.DEFAULT_PATH, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="check the configuration and exit")
     arguments = parser.parse_args()
+    os.umask(0o027)  # what we write is for root and group gatewarden, whoever starts us
     try:
         settings = config.from_plain(child.validated(arguments.config))
         if arguments.check:

@@ -40,11 +40,19 @@ class Loading:
 
 
 def load_object(loader: Loader, probe: Probe) -> Loaded:
-    """Load and attach the object of `probe`. Raises a ProbeError."""
+    """Load and attach the object of `probe`: by tp_btf, or by its raw_tp twin where the kernel refuses that (before 5.5).
+
+    Raises the ProbeError of the first attempt.
+    """
     path = probes.object_path(probe.NAME)
     if not path.exists():
         raise LoadFailed(f"{path} is missing", "make -C bpf, or reinstall gatewarden")
-    return loader.load(path, probe.HOOKS)
+    try:
+        return loader.load(path, probe.HOOKS)
+    except LoadFailed as first:
+        with contextlib.suppress(ProbeError):
+            return loader.load(path, probe.HOOKS, attach="raw_tp")
+        raise first from None
 
 
 def load(settings: Config) -> list[Loading]:

@@ -11,13 +11,14 @@ from agent.model import Data
 from agent.ports import Clock, Loop
 from agent.telemetry import history
 from agent.telemetry.bounds import Limits
-from agent.telemetry.link import Broker, Tls
+from agent.telemetry.link import Broker
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import Names
 from agent.telemetry.outbox import Outbox
 from agent.telemetry.publisher import Publisher
 from agent.telemetry.session import Identity
 from agent.telemetry.spool import Spool
+from agent.telemetry.tls import Tls
 
 _DAY_S = 86_400.0
 
@@ -78,6 +79,11 @@ class Reporting:
         """Send a health message, if there is a broker to hear it."""
         if self._publisher is not None:
             self._publisher.health(payload)
+
+    def retry(self) -> None:
+        """Connect at once if the publisher waits for its next attempt."""
+        if self._publisher is not None:
+            self._publisher.retry()
 
     def recent(self, limit: int, since_wall: float | None, kind: str | None) -> list[Data]:
         """Give recorded events, newest last. Raises StoreError."""

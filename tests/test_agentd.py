@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 import urllib.request
 from collections.abc import Callable
@@ -178,3 +179,17 @@ def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path], 
     assert families["gatewarden_timers_late_seconds"].type == "histogram"
     assert any(sample.labels.get("function") for sample in families["gatewarden_timers_run_seconds"].samples)
     assert "gatewarden_run_queue_all_wait_seconds" in families
+
+
+def test_systemd_hears_that_it_is_ready_and_alive(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """READY=1 once it serves, WATCHDOG=1 within each period that WatchdogSec= asks for, STOPPING=1 at the end."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(10)
+        environment = ("env", f"NOTIFY_SOCKET={tmp_path}/notify", "WATCHDOG_USEC=1000000")
+        with agent(lab_config(), *environment) as found:
+            heard = [systemd.recv(64) for _ in range(3)]
+            found.end()
+            while heard[-1] != b"STOPPING=1":
+                heard.append(systemd.recv(64))
+    assert heard[:3] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]

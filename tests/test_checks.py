@@ -154,7 +154,7 @@ def test_a_foreground_agent_needs_no_bpffs() -> None:
     """Without a mount the check is ok while probes run, else it names the line that mounts one."""
     without = replace(WELL, bpffs=Bpffs("/run/gatewarden-bpf", mounted=False))
     assert named("bpffs", without).state == "ok"
-    assert named("bpffs", without, {}).remedy.startswith("mkdir -p /run/gatewarden-bpf && mount -t bpf")
+    assert named("bpffs", without, {}).remedy == "agentctl probes load"
 
 
 def live(**change: Any) -> Data:

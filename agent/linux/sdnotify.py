@@ -14,3 +14,10 @@ def notify(state: str) -> None:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end, contextlib.suppress(OSError):
         end.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
+
+
+def watchdog_s() -> float | None:
+    """Give the seconds within which systemd wants WATCHDOG=1 (WatchdogSec=, sd_watchdog_enabled(3)); None if it does not."""
+    ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    usec = os.environ.get("WATCHDOG_USEC", "")
+    return int(usec) / 1e6 if ours and usec.isdecimal() and int(usec) else None

@@ -2,13 +2,12 @@
 
 paho keeps nothing for us: every connection has a new client, which is handed no more than fits into the in-flight window, so
 its queue stays empty and nothing depends on its memory. What it reports by callbacks is kept here as plain values
-(`accepted`, `lost`, `acks`) and read by the loop. Foreign errors end here: they become a `Loss`.
+(`accepted`, `lost`, `acks`) and read by the loop. Foreign errors end here: they become a `Loss` (`tls.py`).
 """
 
 from __future__ import annotations
 
 import logging
-import ssl
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -19,25 +18,16 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from agent.telemetry.messages import Packet
+from agent.telemetry.tls import Context, Loss, Tls, buffered, context, loss_by
 
 SESSION_EXPIRY_S = 24 * 3600
 WILL_DELAY_S = 15  # a flap shorter than this raises no alarm
 CONNECT_S = 5.0  # for TCP and again for TLS
 _MAX_PACKET = 268_435_460  # MQTT 5, 1.5.5: what the length field can say
-_NOT_YET_VALID, _EXPIRED = 9, 10  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)
 PROTOCOL_ERROR = 0x82
 _KEEPALIVE_TIMEOUT = 0x8D
 _TRANSIENT = {0x88, 0x89}  # CONNACK: server unavailable, server busy
 _IPPROTO_TCP, _TCP_NODELAY = 6, 1  # netinet/in.h, netinet/tcp.h
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """Files in PEM form. Without `ca` the system's authorities are trusted; `cert` and `key` are for mutual TLS."""
-
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +51,6 @@ class Accepted:
     keepalive_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Why there is no connection: `state` is `waiting`, `clock` or `refused`; `code` the broker's reason code, if any."""
-
-    state: str
-    reason: str
-    code: int = 0
-
-
 class _Socket(Protocol):
     def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
 
@@ -82,7 +63,7 @@ class Link:
         self._client_id = client_id
         self._will = will
         self._client: Client | None = None
-        self._tls: _Context | None = None
+        self._tls: Context | None = None
         self._words = _LastWords()
         self.accepted: Accepted | None = None
         self.lost: Loss | None = None
@@ -102,7 +83,7 @@ class Link:
             else:
                 sock.setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
         except (OSError, ValueError) as error:
-            self.lost = _loss(error)
+            self.lost = loss_by(error)
             if self._tls is not None and self._tls.made is not None:
                 self._tls.made.close()
 
@@ -122,7 +103,7 @@ class Link:
             return
         if readable:
             client.loop_read()
-            while self.lost is None and _buffered(client.socket()):
+            while self.lost is None and buffered(client.socket()):
                 client.loop_read()
         if client.want_write():
             client.loop_write()
@@ -155,7 +136,7 @@ class Link:
         if self._broker.username is not None:
             client.username_pw_set(self._broker.username, self._broker.password)
         if self._broker.tls is not None:
-            self._tls = _context(self._broker.tls)
+            self._tls = context(self._broker.tls)
             client.tls_set_context(self._tls)
         properties = _properties(self._will, PacketTypes.WILLMESSAGE)
         properties.WillDelayInterval = WILL_DELAY_S
@@ -233,50 +214,3 @@ def _properties(packet: Packet, kind: int) -> Any:
     if packet.expiry_s is not None:
         properties.MessageExpiryInterval = packet.expiry_s
     return properties
-
-
-class _Context(ssl.SSLContext):
-    """A client's TLS context that knows its socket: paho leaves it open when the handshake fails."""
-
-    made: ssl.SSLSocket | None = None
-
-    def wrap_socket(self, *arguments: Any, **named: Any) -> ssl.SSLSocket:
-        self.made = super().wrap_socket(*arguments, **named)
-        return self.made
-
-
-def _context(tls: Tls) -> _Context:
-    """Give a TLS context; files are read anew for each connection, so that a renewed certificate is used."""
-    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    reading = tls.ca
-    try:
-        if tls.ca is None:
-            context.load_default_certs()
-        else:
-            context.load_verify_locations(tls.ca)
-        reading = tls.cert
-        if tls.cert is not None:
-            context.load_cert_chain(tls.cert, tls.key)
-    except OSError as error:
-        raise ValueError(f"{reading}: {error.strerror or error}") from error
-    return context
-
-
-def _buffered(sock: Any) -> bool:
-    """Whether TLS holds decrypted bytes that select does not see."""
-    return isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending() > 0
-
-
-def _loss(error: OSError | ValueError) -> Loss:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code == _NOT_YET_VALID:
-            return Loss("clock", "the broker's certificate is not yet valid: the clock of this gateway may not be set")
-        if error.verify_code == _EXPIRED:
-            return Loss("refused", "the broker's certificate has expired, or the clock of this gateway is ahead")
-        return Loss("refused", f"the broker's certificate is not accepted: {error.verify_message}")
-    if isinstance(error, ssl.SSLError):
-        return Loss("refused", f"TLS: {error.reason or error.strerror or 'failed'}")
-    if isinstance(error, OSError):
-        return Loss("waiting", error.strerror or str(error) or type(error).__name__)
-    return Loss("refused", str(error)[:200])

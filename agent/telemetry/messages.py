@@ -128,7 +128,7 @@ def is_history(message: Message, boot_id: str, now_wall: float) -> bool:
 
 def _user(record: str, boot_id: str, seq: int, *, hist: bool) -> tuple[tuple[str, str], ...]:
     return (
-        ("schema", f"gatewarden.{record}/1"),
+        ("schema", f"gatewarden.{'presence' if record == STATUS else record}/1"),  # `agentctl status` has the other name
         ("boot", boot_id),
         ("seq", str(seq)),
         ("hist", "1" if hist else "0"),

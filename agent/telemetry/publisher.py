@@ -14,11 +14,12 @@ from agent.model import Data
 from agent.ports import Clock
 from agent.telemetry import messages
 from agent.telemetry.flow import S, Window
-from agent.telemetry.link import Broker, Link, Loss
+from agent.telemetry.link import Broker, Link
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import BIRTH, HEALTH, STATUS, Message
 from agent.telemetry.poll import Poll
 from agent.telemetry.session import Backlog, Desk, Identity, Session
+from agent.telemetry.tls import Loss
 
 BASE_S, CAP_S = 1.0, 60.0
 STEADY_NS = 10 * S  # a connection that held this long was a good one: the next back-off begins small
@@ -131,26 +132,26 @@ class Publisher:
         self._poll.wake()
 
     def _run(self) -> None:
-        attempt = 0
+        failed = 0  # attempts in a row
         while not self._desk.stopping:
             begun = self._clock.mono_ns()
-            loss = self._connect()
-            attempt = 0 if self._clock.mono_ns() - begun >= STEADY_NS else attempt + 1
-            if loss is not None:
-                self._tell(loss.state, loss.reason)
-            self._pause(backoff_s(attempt - 1 if attempt else 0, self._chance()))
+            try:
+                if (loss := self._connect()) is not None:
+                    self._tell(loss.state, loss.reason)
+            except Exception as error:  # noqa: BLE001 - whatever it was, it must not end the thread; it is counted and shown
+                self._faults += 1
+                self._state, self._reason = "waiting", f"a fault of the publisher: {type(error).__name__}"
+            steady = self._clock.mono_ns() - begun >= STEADY_NS
+            self._pause(backoff_s(0 if steady else failed, self._chance()))
+            failed = 0 if steady else failed + 1
         self._state, self._reason = "stopped", ""
 
     def _connect(self) -> Loss | None:
-        """Run one connection; no fault of ours or paho's ends the thread."""
+        """Run one connection."""
         self._attempts += 1
         self._state = "connecting"
-        try:
-            link = Link(self._broker, self._who.names.client_id, self._will())
-            return Session(link, self._window, self._desk, self._backlog, self._who, self._clock, self._marks).run(self._poll)
-        except Exception as error:  # noqa: BLE001 - counted and shown; the next attempt begins afresh
-            self._faults += 1
-            return Loss("waiting", f"a fault of the publisher: {type(error).__name__}")
+        link = Link(self._broker, self._who.names.client_id, self._will())
+        return Session(link, self._window, self._desk, self._backlog, self._who, self._clock, self._marks).run(self._poll)
 
     def _will(self) -> messages.Packet:
         payload = messages.status("offline", self._who.boot_id, self._clock.wall())

@@ -14,10 +14,11 @@ from agent.model import Data
 from agent.ports import Clock
 from agent.telemetry import messages
 from agent.telemetry.flow import WINDOW, S, Window
-from agent.telemetry.link import PROTOCOL_ERROR, Accepted, Link, Loss, packet_size
+from agent.telemetry.link import PROTOCOL_ERROR, Accepted, Link, packet_size
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import BIRTH, HEALTH, STATUS, Message, Names, Packet
 from agent.telemetry.poll import Poll
+from agent.telemetry.tls import Loss
 
 CONNACK_NS = 10 * S
 ACK_NS = 60 * S  # a broker that pings but acknowledges nothing for this long is as good as silent

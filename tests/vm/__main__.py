@@ -25,7 +25,8 @@ KERNELS = {"6.1": r"linux-image-6\.1\.0-\d+-amd64", "6.12": r"linux-image-6\.12\
 BOOT_S = 900
 GUEST = (
     "mount -t bpf bpf /sys/fs/bpf; mount -t tracefs tracefs /sys/kernel/tracing; cd {root} && "
-    "{python} -m pytest -q -rs -p no:cacheprovider -m 'kernel' -o timeout=300 tests/kernel {more}; echo gatewarden-rc=$?"
+    "GATEWARDEN_GUEST=1 {python} -m pytest -q -rs -p no:cacheprovider -m kernel -o timeout=300 tests/kernel {more}; "
+    "echo gatewarden-rc=$?"
 )
 
 

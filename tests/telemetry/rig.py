@@ -12,13 +12,14 @@ from agent.linux.clock import SystemClock
 from agent.model import Data
 from agent.ports import Loop
 from agent.telemetry.bounds import Limits
-from agent.telemetry.link import Broker, Tls
+from agent.telemetry.link import Broker
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import Names
 from agent.telemetry.outbox import Outbox
 from agent.telemetry.publisher import Publisher
 from agent.telemetry.session import Identity
 from agent.telemetry.spool import Spool
+from agent.telemetry.tls import Tls
 from tests.telemetry.doubles import BOOT, ROOMY, DirectLoop, event
 
 

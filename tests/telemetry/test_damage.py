@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.telemetry.doubles import BOOT, event, open_outbox
 
 START = (-1, 0)
 DB = "outbox.db"
+ROOT = Path(__file__).parent.parent.parent
 
 
 def filled(folder: Path, n: int = 200) -> bytes:
@@ -161,7 +164,7 @@ def test_marks_of_any_content_count_as_none(tmp_path_factory: pytest.TempPathFac
     assert Marks(folder, "another").last("metrics") == 0
 
 
-def test_history_of_a_killed_agent_by_a_reader_without_rights(tmp_path: Path) -> None:
+def test_history_of_a_killed_agent_leaves_its_files_as_they_are(tmp_path: Path) -> None:
     """File, log and index as kill -9 leaves them: the newest commit is readable and no byte changes."""
     box = open_outbox(tmp_path)
     box.append([event(1)], {})
@@ -173,3 +176,32 @@ def test_history_of_a_killed_agent_by_a_reader_without_rights(tmp_path: Path) ->
     before = {path.name: path.read_bytes() for path in left.iterdir()}
     assert [row["seq"] for row in history.recent(left, 9)] == [1]
     assert {path.name: path.read_bytes() for path in left.iterdir()} == before
+
+
+@pytest.mark.root
+def test_history_is_readable_by_another_user_who_may_only_read() -> None:
+    """`agentctl events` of a group member: with the owner running, and after a clean stop; nothing is created."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        box = open_outbox(folder)
+        box.append([event(1)], {})
+        assert as_nobody(folder) == "1"
+        box.close()
+        names = sorted(path.name for path in folder.iterdir())
+        assert as_nobody(folder) == "1"
+        assert sorted(path.name for path in folder.iterdir()) == names
+        (folder / DB).chmod(0o600)
+        assert "permission denied" in as_nobody(folder)
+
+
+def as_nobody(folder: Path) -> str:
+    """Count the records that uid 65534 sees."""
+    code = (
+        "import sys; from pathlib import Path; from agent.telemetry import history; from agent.errors import StoreError\n"
+        "try: print(len(history.recent(Path(sys.argv[1]), 9)))\n"
+        "except StoreError as error: print(error)"
+    )
+    command = ["/usr/bin/python3", "-c", code, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, user=65534, group=65534, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.telemetry.publisher import backoff_s
 from tests.brokers import Mosquitto, Subscriber, free_port, mosquitto, subscriber, wait_for
 from tests.telemetry.doubles import BOOT
 from tests.telemetry.rig import SAMPLE, Rig, here, rig
@@ -260,7 +259,20 @@ def test_a_wrong_password_is_a_named_state_without_the_password(tmp_path: Path) 
     assert "s3cret" not in texts
 
 
-def test_back_off_is_full_jitter_with_a_cap() -> None:
-    """1, 2, 4 … 60 s times the chance; never more, for ever."""
-    assert [backoff_s(n, 1.0) for n in (0, 1, 2, 5, 6, 10_000)] == [1.0, 2.0, 4.0, 32.0, 60.0, 60.0]
-    assert backoff_s(9, 0.0) == 0.0
+def test_a_fault_in_the_thread_does_not_end_it(tmp_path: Path) -> None:
+    """A bug (here: in whoever is told of a new state) is counted, and the next attempt connects."""
+    faults = [ZeroDivisionError()]
+
+    def told(_state: str, _why: str) -> None:
+        if faults:
+            raise faults.pop()
+
+    with mosquitto(tmp_path / "broker") as broker, subscriber(broker.port) as ears:
+        agent = Rig(tmp_path / "state", here(broker.port))
+        assert agent.publisher is not None
+        agent.publisher._report = told
+        agent.start()
+        agent.emit(1)
+        ears.wait("event")
+        assert counter(agent, "faults") == 1
+        agent.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from paho.mqtt.client import Client
 
-from agent.telemetry.link import Tls
+from agent.telemetry.tls import Tls
 from tests.brokers import mosquitto, subscriber, wait_for
 from tests.telemetry.certificates import EXPIRED, NOT_YET, VALID, Authority
 from tests.telemetry.rig import Rig, here, rig

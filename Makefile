@@ -13,6 +13,11 @@ run: build ## the agent on this machine, with a broker of its own on 127.0.0.1:1
 test: build ## everything that CI checks: linters, types, formats, and all tests that this machine can run
 	@$(VENV)/python -m pytest
 
+test-vm: build ## the live tests on Debian's kernels 6.1 and 6.12, in QEMU without KVM (some 4 minutes each)
+	@deploy/lab/install vm
+	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev,vm]'
+	@$(VENV)/python -m tests.vm $(if $(ROTATE),--rotate $(ROTATE))
+
 bench: build ## the budgets of the design, as measured / must / aim
 	@$(VENV)/python -m tests.bench
 
@@ -38,4 +43,4 @@ system:
 	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-.PHONY: help run test bench format wheel clean build system
+.PHONY: help run test test-vm bench format wheel clean build system

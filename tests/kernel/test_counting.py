@@ -129,7 +129,7 @@ def test_violations_are_rate_limited_and_the_rest_counted(delay_object: Path) ->
         told = sum(item.kind == "timer.overlong" for item in probe.sightings())
         assert told > 0
         # An emulated CPU may be too slow for more than eight in 100 ms.
-        assert row["suppressed"] > told or "GATEWARDEN_GUEST" in os.environ
+        assert row["suppressed"] > 0 or "GATEWARDEN_GUEST" in os.environ
         assert told <= 8 * (STALE_S / 0.1 + 2) * possible_cpus()
         assert row["lost"] == 0
     timer.close()

@@ -3,7 +3,7 @@
     python -m tests.bench [--quick] [--rows GLOB] [--json] [--list]
 
 Exit code 0 whatever the figures are; 1 if nothing could be measured; 2 on wrong arguments. As root it measures everything
-(about 11 minutes, with --quick 4); what the machine lacks is named in the table.
+(about 10 minutes, with --quick 4); what the machine lacks is named in the table.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def seconds(_plan: Plan) -> int:
 def measure(_plan: Plan) -> Iterator[Row]:
     """Start it as systemd would, ask it both verbs as the user gatewarden, weigh it, and wait for its end."""
     with gateway.installed() as box:
-        socket = box.folder / "run" / "broker.sock"
+        socket = box.runtime / "broker.sock"
         command = [sys.executable, "-m", "agent.broker", "--config", str(box.config), "--idle-exit", str(IDLE_S)]
         child = subprocess.Popen(command, cwd="/", stderr=subprocess.DEVNULL)
         try:

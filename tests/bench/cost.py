@@ -99,7 +99,7 @@ def measure(plan: Plan) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def bpftrace() -> Iterator[tuple[int | None, str]]:
-    """Run runqlat; gives `(pid, "")`, or `(None, why not)`. It gets its own mount namespace: tracefs may not be mounted here."""
+    """Run runqlat; gives `(pid, "")`, or `(None, why not)`. In its own mount namespace, as tracefs may be missing here."""
     if shutil.which("bpftrace") is None:
         yield None, "bpftrace is not installed (apt-get install bpftrace)"
         return

@@ -22,14 +22,17 @@ USER = "gatewarden"
 AS_USER = ("setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
 PROGRAMS = Path(sys.executable).parent
 BASE = Path("/var/tmp")  # kept over a boot, so hardly ever in memory
+VOLATILE = Path("/dev/shm")  # in memory, as /run is on a gateway; in containers that one often is not
+MOST_EVENTS = 1000  # that agentd gives at once
 CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The folders and the agent.toml of one agent."""
+    """The folders and the agent.toml of one agent. `folder` holds all but the volatile one."""
 
     folder: Path
+    runtime: Path
 
     @property
     def config(self) -> Path:
@@ -56,29 +59,31 @@ class Gateway:
 
     def ask(self, verb: str, **arguments: object) -> Data:
         """Ask the running agentd. Raises GatewardenError."""
-        return cast("Data", ask(self.folder / "run" / "control.sock", cast("Data", {"verb": verb, **arguments})))
+        return cast("Data", ask(self.runtime / "control.sock", cast("Data", {"verb": verb, **arguments})))
 
 
 @contextlib.contextmanager
 def installed(more: str = "") -> Iterator[Gateway]:
     """Make a gateway whose agent.toml ends with `more`; its probes are unloaded and its folder removed in the end."""
-    folder = Path(tempfile.mkdtemp(prefix="gatewarden-bench-", dir=BASE))
-    gateway = Gateway(folder)
-    folder.chmod(0o755)
-    for name in ("state", "run"):
-        (folder / name).mkdir()
-        if os.geteuid() == 0:
-            shutil.chown(folder / name, USER, USER)
+    folder, runtime = (Path(tempfile.mkdtemp(prefix="gatewarden-bench-", dir=base)) for base in (BASE, VOLATILE))
+    gateway = Gateway(folder, runtime)
+    gateway.state.mkdir()
+    for path in (folder, runtime):
+        path.chmod(0o755)
+    if os.geteuid() == 0:
+        for path in (gateway.state, runtime):
+            shutil.chown(path, USER, USER)
     gateway.config.write_text(
         f'[gateway]\nsite = "bench"\nname = "gw-bench"\n[paths]\nstate_dir = "{folder}/state"\n'
-        f'runtime_dir = "{folder}/run"\nbpffs_dir = "{folder}/bpf"\n{more}'
+        f'runtime_dir = "{runtime}"\nbpffs_dir = "{folder}/bpf"\n{more}'
     )
     try:
         yield gateway
     finally:
         if os.geteuid() == 0:
             subprocess.run(gateway.agentctl("probes", "unload"), stdout=subprocess.DEVNULL, check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+        for path in (folder, runtime):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -151,8 +156,3 @@ def _certificates(folder: Path) -> None:
 def wait_for_link(gateway: Gateway, state: str = "connected") -> None:
     """Wait until the publisher says `state`."""
     wait_for(lambda: cast("Data", gateway.ask("status")["mqtt"])["state"] == state, f"mqtt {state}", 30)
-
-
-def events_since(gateway: Gateway, t_wall: float) -> int:
-    """Count the events that agentd recorded since `t_wall` (1,000 at most)."""
-    return len(cast("list[object]", gateway.ask("events", since_wall=t_wall, limit=1000)))

@@ -9,8 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.linux.selfstat import parse_switches
-
 PROC = Path("/proc")
 KIB_PER_MIB = 1024
 
@@ -102,21 +100,32 @@ def rss_kib(pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Cumulative readings of all threads of a process."""
+    """Cumulative readings of all threads of a process.
+
+    `wakeups` are voluntary switches: each ends a sleep. `preempted` are the others, which a busy neighbour causes.
+    """
 
     cpu_ns: int
     wakeups: int
+    preempted: int
     written: int
 
 
 def usage(pid: int) -> Usage:
     """Read them: schedstat counts in nanoseconds, where utime and stime count in ticks of 10 ms."""
-    cpu = wakeups = 0
+    cpu = wakeups = preempted = 0
     for task in (PROC / str(pid) / "task").iterdir():
         with contextlib.suppress(OSError):  # a thread that just ended
             cpu += int((task / "schedstat").read_text().split()[0])
-            wakeups += parse_switches((task / "status").read_text(errors="replace"))
-    return Usage(cpu, wakeups, parse_written((PROC / str(pid) / "io").read_text()))
+            slept, pushed = parse_switches((task / "status").read_text(errors="replace"))
+            wakeups, preempted = wakeups + slept, preempted + pushed
+    return Usage(cpu, wakeups, preempted, parse_written((PROC / str(pid) / "io").read_text()))
+
+
+def parse_switches(text: str) -> tuple[int, int]:
+    """Give voluntary and other context switches of a /proc/<pid>/status text."""
+    found = dict(line.split(":", 1) for line in text.splitlines() if "ctxt_switches:" in line)
+    return int(found["voluntary_ctxt_switches"]), int(found["nonvoluntary_ctxt_switches"])
 
 
 def parse_written(text: str) -> int:

@@ -15,7 +15,7 @@ from agent.errors import StoreError
 from agent.model import Data
 from agent.ports import Clock
 from agent.telemetry.marks import Marks
-from agent.telemetry.messages import METRICS, Message, encode
+from agent.telemetry.messages import METRICS, Message, Request, encode
 from agent.telemetry.outbox import Outbox
 
 Callback: TypeAlias = "Callable[[], None]"
@@ -41,7 +41,7 @@ class Sink(Protocol):
         """Take a metrics sample that is not stored; False if there is no connection."""
         ...
 
-    def page(self, messages: Sequence[Message]) -> None:
+    def page(self, request: Request, messages: Sequence[Message]) -> None:
         """Take the page of the backlog that was asked for."""
         ...
 
@@ -96,7 +96,7 @@ class Committer:
         self._samples: list[Message] = []
         self._acks: list[int] = []
         self._poison: list[tuple[int, str]] = []
-        self._pages: list[tuple[tuple[int, int], int]] = []
+        self._pages: list[Request] = []
         self._due_ns: int | None = None
         self._retry_ns = 0
         self._tidy_ns = clock.mono_ns() + TIDY_NS
@@ -131,9 +131,9 @@ class Committer:
         """Take a poison message out of the backlog."""
         self._poison.append((number, reason))
 
-    def page(self, after: tuple[int, int], n: int) -> None:
-        """Give the publisher the next `n` of the backlog, with the next `work`."""
-        self._pages.append((after, n))
+    def page(self, request: Request) -> None:
+        """Give the publisher a page of the backlog, with the next `work`."""
+        self._pages.append(request)
 
     def recent(self, limit: int, since_wall: float | None, kind: str | None, answer: Answer) -> None:
         """Answer with the newest records, on the main loop; those that wait are committed first."""
@@ -181,10 +181,11 @@ class Committer:
             self._poison.pop(0)
             self._offer(made)
         while self._pages:
-            messages = self._outbox.pending(*self._pages[0])
+            request = self._pages[0]
+            messages = self._outbox.pending(request.after, request.n)
             self._pages.pop(0)
             if self.sink is not None:
-                self.sink.page(messages)
+                self.sink.page(request, messages)
         if now >= self._tidy_ns:
             self._tidy_ns = now + TIDY_NS
             self._offer(self._outbox.tidy())

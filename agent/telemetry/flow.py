@@ -6,9 +6,10 @@ One `Window` serves one publisher for ever; `open` and `close` frame a connectio
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.telemetry.messages import Message
+from agent.telemetry.messages import Message, Request
 
 S = 1_000_000_000  # ns
 WINDOW = 20  # in flight at once, unless the broker's Receive Maximum is lower
@@ -41,7 +42,8 @@ class Window:
         self._history: deque[Message] = deque()
         self._known: set[tuple[str, str, int]] = set()
         self._after: tuple[int, int] | None = None
-        self._asked = False
+        self._asked: Request | None = None
+        self._tickets = 0
         self._settled: set[tuple[str, str, int]] = set()  # acknowledged while a page was being read that may have them
         self._again = False
         self._missed: int | None = None
@@ -68,7 +70,7 @@ class Window:
         self._history.clear()
         self._known.clear()
         self._settled.clear()
-        self._size, self._after, self._asked = 0, None, False
+        self._size, self._after, self._asked = 0, None, None
         self._again, self._missed, self._restart, self._resume_ns = False, None, False, 0
         return orphans
 
@@ -93,16 +95,22 @@ class Window:
         else:
             self._restart = True
 
-    def wants(self, now: int) -> tuple[tuple[int, int], int] | None:
-        """Give the page `(after, n)` of the backlog to ask for now, if any."""
+    def wants(self, now: int) -> Request | None:
+        """Give the page of the backlog to ask for now, if any."""
         if self._after is None or self._asked or len(self._history) > PAGE // 2 or now < self._resume_ns:
             return None
-        self._asked = True
-        return self._after, PAGE
+        self._tickets += 1
+        self._asked = Request(self._tickets, self._after, PAGE)
+        return self._asked
 
-    def page(self, messages: list[Message], now: int) -> None:
-        """Take the page that was asked for; a short one is the end of the backlog."""
-        self._asked = False
+    def page(self, request: Request, messages: Sequence[Message], now: int) -> None:
+        """Take the page that was asked for; a short one is the end of the backlog.
+
+        An answer to a request of an earlier connection is left alone: this replay begins at the start.
+        """
+        if request != self._asked:
+            return
+        self._asked = None
         fresh = [message for message in messages if message.key not in self._known | self._settled]
         self._settled.clear()
         self._history.extend(fresh)

@@ -48,6 +48,15 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """A wish for the next `n` of the backlog behind the place `after`. `ticket` tells two wishes of the same words apart."""
+
+    ticket: int
+    after: tuple[int, int]
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
 class Packet:
     """One PUBLISH, as plain values."""
 

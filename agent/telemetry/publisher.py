@@ -16,7 +16,7 @@ from agent.telemetry import messages
 from agent.telemetry.flow import S, Window
 from agent.telemetry.link import Broker, Link
 from agent.telemetry.marks import Marks
-from agent.telemetry.messages import BIRTH, HEALTH, STATUS, Message
+from agent.telemetry.messages import BIRTH, HEALTH, STATUS, Message, Request
 from agent.telemetry.poll import Poll
 from agent.telemetry.session import Backlog, Desk, Identity, Session
 from agent.telemetry.tls import Loss
@@ -121,9 +121,9 @@ class Publisher:
         self._poll.wake()
         return True
 
-    def page(self, messages: Sequence[Message]) -> None:
+    def page(self, request: Request, messages: Sequence[Message]) -> None:
         """Take the page of the backlog that was asked for."""
-        self._desk.pages.append(list(messages))
+        self._desk.pages.append((request, messages))
         self._poll.wake()
 
     def _lay_down(self, leaf: str, payload: Data) -> None:

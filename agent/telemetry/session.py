@@ -16,7 +16,7 @@ from agent.telemetry import messages
 from agent.telemetry.flow import WINDOW, S, Window
 from agent.telemetry.link import PROTOCOL_ERROR, Accepted, Link, packet_size
 from agent.telemetry.marks import Marks
-from agent.telemetry.messages import BIRTH, HEALTH, STATUS, Message, Names, Packet
+from agent.telemetry.messages import BIRTH, HEALTH, STATUS, Message, Names, Packet, Request
 from agent.telemetry.poll import Poll
 from agent.telemetry.tls import Loss
 
@@ -44,7 +44,7 @@ class Backlog(Protocol):
         """Take a poison message out of the backlog."""
         ...
 
-    def pending(self, after: tuple[int, int], n: int) -> None:
+    def pending(self, request: Request) -> None:
         """Ask for a page of the backlog."""
         ...
 
@@ -63,7 +63,7 @@ class Desk:
 
     latest: dict[str, tuple[int, Data]] = field(default_factory=dict)  # birth, status, health: version and payload
     inbox: deque[Message] = field(default_factory=deque)  # live messages
-    pages: deque[list[Message]] = field(default_factory=deque)  # of the backlog
+    pages: deque[tuple[Request, Sequence[Message]]] = field(default_factory=deque)  # of the backlog
     overflow: deque[Message] = field(default_factory=lambda: deque(maxlen=1))  # the inbox had no room
     connected: Callable[[], None] = lambda: None  # called once per connection that the broker accepts
     up: bool = False
@@ -161,7 +161,7 @@ class Session:
         while self._desk.overflow:
             self._window.missed(self._desk.overflow.popleft())
         while self._desk.pages:
-            self._window.page(self._desk.pages.popleft(), now)
+            self._window.page(*self._desk.pages.popleft(), now)
 
     def _tell(self, now: int) -> None:
         """Send the newest birth, status and health, if they were not yet sent on this connection."""
@@ -198,8 +198,8 @@ class Session:
     def _ask(self, now: int) -> None:
         if late := self._window.overdue(now):
             self._backlog.keep(late)
-        if (page := self._window.wants(now)) is not None:
-            self._backlog.pending(*page)
+        if (request := self._window.wants(now)) is not None:
+            self._backlog.pending(request)
 
     def _too_big(self, packet: Packet) -> bool:
         limit = self._granted.maximum_packet if self._granted else 0

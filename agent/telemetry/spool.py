@@ -20,7 +20,7 @@ from agent.model import Data
 from agent.ports import Clock, Loop
 from agent.telemetry.committer import Answer, Committer, Entry, Sink, Stats
 from agent.telemetry.marks import Marks
-from agent.telemetry.messages import Message
+from agent.telemetry.messages import Message, Request
 from agent.telemetry.outbox import Outbox
 
 ROOM = 2048  # records in memory; at 1 KiB each, and three times that as Python objects, 6 MiB
@@ -99,9 +99,9 @@ class Spool:
         """Take a message out of the backlog that the broker will never accept."""
         self._inbox.put(partial(self._committer.quarantine, number, reason))
 
-    def pending(self, after: tuple[int, int], n: int) -> None:
-        """Ask for the next `n` of the backlog; the answer is `Sink.page`."""
-        self._inbox.put(partial(self._committer.page, after, n))
+    def pending(self, request: Request) -> None:
+        """Ask for a page of the backlog; the answer is `Sink.page`."""
+        self._inbox.put(partial(self._committer.page, request))
 
     def recent(self, answer: Answer, limit: int, since_wall: float | None = None, kind: str | None = None) -> None:
         """Have `answer` called on the main loop with the newest records (see `history.recent`), or with a StoreError."""

@@ -61,10 +61,14 @@ def _audit(consumed: Path, kills: int, declared: int, committed: int) -> Books:
     by_number: dict[tuple[str, int], set[int]] = {}
     repeated = 0
     for line in consumed.read_bytes().splitlines():
-        seq, stream, body = line.split(b" ", 2)
+        try:
+            seq, stream, body = line.split(b" ", 2)
+            n = int(json.loads(body)["data"]["n"])
+        except ValueError:
+            continue  # torn by a kill
         known = by_number.setdefault((stream.decode(), int(seq)), set())
         repeated += bool(known)
-        known.add(json.loads(body)["data"]["n"])
+        known.add(n)
     records = [n for numbers in by_number.values() for n in numbers]
     lost = len(set(range(max(declared, committed))) - set(records))
     return Books(kills, declared, committed, lost, len(records) - len(set(records)), repeated)

@@ -18,7 +18,7 @@ from agent.linux.clock import SystemClock
 from agent.ports import Loop
 from agent.telemetry.flow import START
 from agent.telemetry.marks import Marks
-from agent.telemetry.messages import Message
+from agent.telemetry.messages import Message, Request
 from agent.telemetry.outbox import Outbox
 from agent.telemetry.spool import Spool
 from tests.telemetry.doubles import BOOT, ROOMY, event
@@ -44,6 +44,7 @@ class FileSink:
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.spool: Spool | None = None
+        os.write(self._fd, b"\n")  # kill -9 may have torn the last line; it was not acknowledged and comes again
 
     def offer(self, messages: Sequence[Message]) -> None:
         """Take live messages."""
@@ -56,12 +57,12 @@ class FileSink:
         """Take no samples."""
         return not message
 
-    def page(self, messages: Sequence[Message]) -> None:
+    def page(self, request: Request, messages: Sequence[Message]) -> None:
         """Take a page of the backlog, ask for the next."""
         self.offer(messages)
         assert self.spool is not None
         if len(messages) == PAGE:
-            self.spool.pending(messages[-1].place, PAGE)
+            self.spool.pending(Request(request.ticket + 1, messages[-1].place, PAGE))
 
 
 def position(folder: Path) -> int:
@@ -76,7 +77,7 @@ def main(folder: Path) -> None:
     spool = Spool(Outbox(folder, ROOMY, clock, marks, boot_id=BOOT), marks, cast("Loop", loop), clock, BOOT, print)
     sink.spool = spool
     spool.start(sink)
-    spool.pending(START, PAGE)
+    spool.pending(Request(1, START, PAGE))
     released = os.open(folder / "released", os.O_WRONLY | os.O_CREAT)
     at = max(position(folder), spool.cursor(RING))
     os.write(1, b"started\n")

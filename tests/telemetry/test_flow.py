@@ -19,12 +19,19 @@ def sample(seq: int, number: int = 0) -> Message:
     return Message(number, METRICS, "b", seq, METRICS, 0.0, b"{}")
 
 
+def answer(window: Window, messages: list[Message]) -> None:
+    """Answer the request for the beginning of the backlog."""
+    request = window.wants(0)
+    assert request is not None
+    assert (request.after, request.n) == (START, PAGE)
+    window.page(request, messages, 0)
+
+
 def opened(size: int = 20) -> Window:
     """Give a window whose backlog was found empty."""
     window = Window()
     window.open(size)
-    assert window.wants(0) == (START, PAGE)
-    window.page([], 0)
+    answer(window, [])
     return window
 
 
@@ -41,8 +48,7 @@ def test_live_goes_before_history() -> None:
     """What happens now is sent first, however long the backlog is."""
     window = Window()
     window.open(20)
-    window.wants(0)
-    window.page([stored(n) for n in (1, 2)], 0)
+    answer(window, [stored(n) for n in (1, 2)])
     window.offer(stored(9))
     assert send_all(window) == [(9, False), (1, True), (2, True)]
 
@@ -51,8 +57,7 @@ def test_replay_leaves_room_in_the_window_and_is_bounded_in_rate() -> None:
     """At most three quarters of the window, and 20 per 100 ms."""
     window = Window()
     window.open(20)
-    window.wants(0)
-    window.page([stored(n) for n in range(1, PAGE + 1)], 0)
+    answer(window, [stored(n) for n in range(1, PAGE + 1)])
     assert len(send_all(window)) == 15
     for mid in range(1, 16):
         window.acked(mid)
@@ -64,13 +69,35 @@ def test_replay_leaves_room_in_the_window_and_is_bounded_in_rate() -> None:
     assert window.next(REPLAY_SLICE_NS) is not None
 
 
+def test_an_answer_from_before_the_reconnect_is_left_alone() -> None:
+    """It may lie far back in the backlog, or be empty by now: this replay begins at the start all the same."""
+    window = Window()
+    window.open(20)
+    answer(window, [stored(n) for n in range(1, PAGE + 1)])
+    send_all(window)
+    for mid in range(1, 16):
+        window.acked(mid)
+    send_all(window, mid=100)
+    old = window.wants(0)
+    assert old is not None
+    window.open(20)
+    window.page(old, [], 0)
+    fresh = window.wants(0)
+    window.page(old, [stored(n) for n in range(100, 100 + PAGE)], 0)
+    assert fresh is not None
+    assert fresh.after == START
+    window.page(fresh, [stored(7)], 0)
+    assert send_all(window, now=S) == [(7, True)]
+
+
 def test_a_live_message_that_the_page_has_too_is_sent_once() -> None:
     """Committed while the page was read: known by its key, not sent twice."""
     window = Window()
     window.open(20)
-    window.wants(0)
+    request = window.wants(0)
+    assert request is not None
     window.offer(stored(1))
-    window.page([stored(1), stored(2)], 0)
+    window.page(request, [stored(1), stored(2)], 0)
     assert [number for number, _ in send_all(window)] == [1, 2]
 
 
@@ -79,8 +106,7 @@ def test_an_overflow_of_live_messages_restarts_the_replay_and_is_no_history() ->
     window = opened()
     for number in range(1, LIVE_ROOM + 3):
         window.offer(stored(number))
-    assert window.wants(0) == (START, PAGE)
-    window.page([stored(LIVE_ROOM + 1), stored(LIVE_ROOM + 2)], 0)
+    answer(window, [stored(LIVE_ROOM + 1), stored(LIVE_ROOM + 2)])
     while sent := send_all(window, now=10 * S, mid=len(window.flights) + 1000):
         last = sent[-1]
         for mid in list(window.flights):
@@ -123,7 +149,9 @@ def test_a_refusal_pauses_the_replay_and_offers_again_later() -> None:
     window.refused(0)
     assert window.wants(AGAIN_NS - 1) is None
     assert window.due_ns() == AGAIN_NS
-    assert window.wants(AGAIN_NS) == (START, PAGE)
+    request = window.wants(AGAIN_NS)
+    assert request is not None
+    assert (request.after, request.n) == (START, PAGE)
 
 
 def test_an_idle_window_has_nothing_due() -> None:
@@ -142,8 +170,8 @@ def test_everything_is_sent_exactly_once_within_the_window(size: int, backlog: i
     sent: list[int] = []
     now = mid = 0
     for _ in range(5000):
-        if (page := window.wants(now)) is not None:
-            window.page([row for row in rows if row.place > page[0]][: page[1]], now)
+        if (request := window.wants(now)) is not None:
+            window.page(request, [row for row in rows if row.place > request.after][: request.n], now)
         if new:
             window.offer(new.pop(0))
         while item := window.next(now):

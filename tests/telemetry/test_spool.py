@@ -15,7 +15,7 @@ from agent.model import Data
 from agent.ports import Loop
 from agent.telemetry.committer import RETRY_NS, Committer, Entry
 from agent.telemetry.marks import Marks
-from agent.telemetry.messages import EVENT, GAP, METRICS, Message
+from agent.telemetry.messages import EVENT, GAP, METRICS, Message, Request
 from agent.telemetry.spool import ROOM, Spool
 from tests.brokers import wait_for
 from tests.telemetry.doubles import BOOT, DirectLoop, HandClock, event, open_outbox
@@ -40,8 +40,9 @@ class Taker:
             self.samples.append(message)
         return self.connected
 
-    def page(self, messages: Sequence[Message]) -> None:
+    def page(self, request: Request, messages: Sequence[Message]) -> None:
         """Keep."""
+        assert len(messages) <= request.n
         self.pages.append(list(messages))
 
 
@@ -141,7 +142,7 @@ def test_a_page_never_has_what_was_acknowledged_before(stage: Stage, taker: Take
     stage.spool.append([event(1), event(2)], {}, lambda: None)
     wait_for(lambda: taker.offered, "an offer")
     stage.spool.acked([taker.offered[0].id])
-    stage.spool.pending((-1, 0), 10)
+    stage.spool.pending(Request(1, (-1, 0), 10))
     wait_for(lambda: taker.pages, "a page")
     assert [m.seq for m in taker.pages[0]] == [2]
 

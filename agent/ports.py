@@ -189,3 +189,44 @@ class Archive(Protocol):
     def keep(self, name: str, files: Mapping[str, str]) -> str:
         """Add an entry of text files durably, the oldest ones making room; give its path. Raises StoreError."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSpot:
+    """Kernel data to watch: `length` (1, 2, 4, 8) bytes at `address`, a multiple of it."""
+
+    address: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trapped:
+    """What one window of watchpoints gave. The tuples have an item for each spot.
+
+    `records` are struct collider_hit, of all spots. `seen` are the writes since arming; `missed` those that trapped without the
+    program running, `lost` those that found the ring full. `cpus` were watched; empty if one came or went meanwhile.
+    """
+
+    records: tuple[bytes, ...]
+    seen: tuple[int, ...]
+    missed: tuple[int, ...]
+    lost: tuple[int, ...]
+    cpus: tuple[int, ...]
+    begun_ns: int
+    ended_ns: int
+
+
+class Watchpoints(Protocol):
+    """Traps writes to kernel memory, and reads it. Root only."""
+
+    def window(self, spots: Sequence[WatchSpot], seconds: float, limit: int) -> Trapped:
+        """Trap every write to at most four spots for `seconds`, at most `limit` of each. Raises a ProbeError."""
+        ...
+
+    def peek(self, address: int, length: int) -> bytes:
+        """Give bytes of kernel memory, fewer where it ends."""
+        ...
+
+    def stack(self, number: int) -> tuple[int, ...]:
+        """Give the frames of a recorded stack, innermost first."""
+        ...

@@ -145,6 +145,21 @@ class Loader:
             loaded.links[name] = int(self._c.bpf_link__fd(link))
         return loaded
 
+    def load_detached(self, path: Path) -> Loaded:
+        """Load every program of `path` and attach none: for objects that are no probe. Raises a ProbeError."""
+        self._lib.log.clear()
+        handle = self._c.bpf_object__open_file(str(path).encode(), None)
+        if not handle:
+            raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "make -C bpf, or reinstall gatewarden")
+        handle = ctypes.c_void_p(handle)
+        self._objects.append(handle)
+        result = self._c.bpf_object__load(handle)
+        if result < 0:
+            raise self._load_error(path.name, -result)
+        maps = {name: int(self._c.bpf_map__fd(item)) for name, item in self._maps(handle).items() if "." not in name}
+        programs = {name: int(self._c.bpf_program__fd(item)) for name, item in self._programs(handle).items()}
+        return Loaded(maps, programs, {}, "none")
+
     def _choose(self, hooks: Sequence[Hook], attach: str) -> tuple[list[str], dict[str, str]]:
         chosen: list[str] = []
         left_out: dict[str, str] = {}

@@ -15,7 +15,7 @@ enum { WHAT_LATENCY, WHAT_BLOCKED };
 #define SETS 128	       /* of processes, by the low bits of the tgid: 1,024 in all; a busy gateway has some 300 */
 #define OTHER (SETS * GW_WAYS) /* the sum of all that gave way */
 #define REFRESH_FIRST 16       /* comm and cgroup are read again at each of the first switches (fork, exec, move) … */
-#define REFRESH_MASK 63	       /* … and then at one in 64 */
+#define REFRESH_MASK 63	       /* … which `seen` counts in these bits; the others say when: then once in 67 ms */
 #define NO_CPU 0xffff
 
 /* A word: pid (22 bits, PID_MAX_LIMIT) | state (2) | time in units of 64 ns (40: half of its range is 9.7 h). */
@@ -40,7 +40,7 @@ struct run_queue_slot {
 
 struct run_queue_process {
 	__u32 tgid;
-	__u32 seen; /* when to refresh, no exact count */
+	__u32 seen; /* what of the task was read when */
 	char comm[16];
 	__u64 cgroup;
 	__u64 max;
@@ -101,7 +101,7 @@ static __always_inline void clear(struct run_queue_process *entry)
 
 static __always_inline struct run_queue_process *process_of(struct task_struct *task, const bool btf, __u64 now)
 {
-	__u32 tgid = GW_READ(task, tgid), index = tgid & (SETS - 1), way, seen;
+	__u32 tgid = GW_READ(task, tgid), index = tgid & (SETS - 1), way, seen, stamp;
 	struct gw_set *set = bpf_map_lookup_elem(&processes_sets, &index);
 	struct run_queue_process *entry;
 	bool taken = false;
@@ -117,8 +117,10 @@ static __always_inline struct run_queue_process *process_of(struct task_struct *
 		clear(entry);
 		entry->tgid = tgid;
 	}
-	seen = entry->seen++;
-	if (seen < REFRESH_FIRST || !(seen & REFRESH_MASK)) {
+	seen = entry->seen & REFRESH_MASK;
+	stamp = (__u32)(now >> GW_USED_SHIFT) * (REFRESH_MASK + 1);
+	if (seen < REFRESH_FIRST || entry->seen - seen != stamp) {
+		entry->seen = stamp + (seen < REFRESH_FIRST ? seen + 1 : seen);
 		BPF_CORE_READ_STR_INTO(&entry->comm, task, group_leader, comm);
 		entry->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	}

@@ -1,100 +1,111 @@
-"""Boot Debian kernels in QEMU by virtme-ng and run the live tests of `tests/kernel` in each.
+"""Boot Debian kernels in QEMU by virtme-ng; in each, run the live tests, and find the planted races of `tests/vm/modules`.
 
-    python -m tests.vm                 every kernel of KERNELS
-    python -m tests.vm --rotate N      number N modulo their count (CI passes the commit count)
-    python -m tests.vm --kernel 6.1    that one
+    python -m tests.vm                       every kernel of DEFAULT
+    python -m tests.vm --rotate N            number N modulo their count (CI passes the commit count)
+    python -m tests.vm --kernel 6.1-rt       that one
+    python -m tests.vm --quick               fewer live tests: some 6 minutes instead of 10
+    python -m tests.vm --steps faults,twins  only these (tests/vm/guest/steps.py)
 
-The kernel packages come from Debian (`apt-get download`), are unpacked under `.lab/kernels`, and never installed. The
-guest's root is this machine's, read-only, over 9p. Exit code 0 if every kernel passed.
+Kernels and headers come from Debian (`apt-get download`), are unpacked under `.lab/kernels`, and never installed. The guest's root
+is this machine's, read-only, over 9p. The tables stay in `.lab/vm/*.json`. Exit code 0 if every kernel passed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).parents[2]
-STORE = ROOT / ".lab" / "kernels"
-# Meta packages that follow Debian's newest kernel of a series; the image behind each is looked up.
-KERNELS = {"6.1": r"linux-image-6\.1\.0-\d+-amd64", "6.12": r"linux-image-6\.12\.\d+\+deb12-amd64-unsigned"}
-BOOT_S = 900
-GUEST = (
-    "mount -t bpf bpf /sys/fs/bpf; mount -t tracefs tracefs /sys/kernel/tracing; cd {root} && "
-    "GATEWARDEN_GUEST=1 {python} -m pytest -q -rs -p no:cacheprovider -m kernel -o timeout=300 tests/kernel {more}; "
-    "echo gatewarden-rc=$?"
-)
+from tests.vm import modules
+from tests.vm.guest.steps import STEPS
+from tests.vm.kernels import ROOT, SERIES, Kernel, kernel
 
-
-def newest(pattern: str) -> str:
-    """Give the newest package whose name matches. Raises SystemExit if Debian has none."""
-    found = subprocess.run(["apt-cache", "pkgnames", "linux-image-6."], capture_output=True, text=True, check=True)
-    names = [name for name in found.stdout.split() if re.fullmatch(pattern, name)]
-    if not names:
-        raise SystemExit(f"no kernel package matches {pattern}: apt-get update")
-    return max(names, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+DEFAULT = ("6.1", "6.12", "6.1-rt")
+RESULTS = ROOT / ".lab" / "vm"
+GUEST_S = 1500
+QUICK = ("tests/kernel/test_loading.py", "tests/kernel/test_timers.py")
+MOUNTS = "mount -t bpf bpf /sys/fs/bpf; mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing"
 
 
-def image(package: str) -> Path:
-    """Give the unpacked kernel image of `package`, downloading it once."""
-    folder = STORE / package
-    if not any(folder.glob("boot/vmlinuz-*")):
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "download", "-q", package], cwd=folder, check=True)
-        for deb in folder.glob("*.deb"):
-            subprocess.run(["dpkg", "-x", str(deb), str(folder)], check=True)
-            deb.unlink()
-    return next(folder.glob("boot/vmlinuz-*"))
-
-
-def boot(kernel: Path, more: str) -> bool:
-    """Run the live tests in a guest on `kernel`; its output goes to ours. Gives whether they passed."""
+def boot(chosen: Kernel, command: str, folder: Path) -> str:
+    """Run a shell command in a guest, where only `folder` is writable for good; gives what its console said."""
     vng = Path(sys.executable).with_name("vng")
-    python = ROOT / ".venv/bin/python"
-    command = [str(vng), "--verbose", "--disable-kvm", "--force-9p", "--run", str(kernel), "--cpus", "2", "--memory", "1G"]
-    script = GUEST.format(root=ROOT, python=python, more=more)
-    environment = {**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"}
+    options = ["--disable-kvm", "--force-9p", "--run", str(chosen.image), "--cpus", "2", "--memory", "1G"]
     # --verbose: without a terminal, virtme-ng passes the guest's output on only with its console.
     result = subprocess.run(
-        [*command, "--", script],
-        env=environment,
+        [str(vng), "--verbose", *options, "--rwdir", str(folder), "--", command],
+        env={**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        timeout=BOOT_S,
+        timeout=GUEST_S,
         check=False,
     )
-    passed = "gatewarden-rc=0" in result.stdout
-    lines = [line for line in result.stdout.splitlines() if passed is False or not line.startswith("[ ")]
-    print("\n".join(lines[-200:]), flush=True)
+    return result.stdout
+
+
+def guest(chosen: Kernel, steps: str, tests: list[str]) -> list[dict[str, Any]]:
+    """Run the steps in a guest; gives its table, in which a step that the guest did not live to end is a failed row."""
+    folder = RESULTS / chosen.abi
+    folder.mkdir(parents=True, exist_ok=True)
+    out = folder / "guest.json"
+    out.unlink(missing_ok=True)
+    options = ["--modules", modules.built(chosen), "--unknown", modules.unknown(chosen), "--out", out, "--steps", steps]
+    run = shlex.join(map(str, [ROOT / ".venv/bin/python", "-m", "tests.vm.guest", *options, *tests]))
+    console = boot(chosen, f"{MOUNTS}; cd {ROOT} && GATEWARDEN_GUEST=1 {run}", folder)
+    (folder / "console.log").write_text(console)
+    table: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
+    missing = [step for step in steps.split(",") if step not in {done["step"] for done in table}]
+    if missing or not all(row["passed"] for done in table for row in done["rows"]):
+        print("\n".join(line for line in console.splitlines()[-200:]), flush=True)
+    gone = {"what": "", "expected": "the guest lives", "found": f"it ended: {folder / 'console.log'}", "passed": False}
+    return table + [{"step": step, "seconds": 0.0, "rows": [gone]} for step in missing]
+
+
+def show(package: str, table: list[dict[str, Any]], seconds: float) -> bool:
+    """Print one kernel's table; gives whether all of it passed."""
+    passed = all(row["passed"] for done in table for row in done["rows"])
+    print(f"\n{'passed' if passed else 'FAILED'}  {package}  {seconds:.0f} s")
+    for done in table:
+        for row in done["rows"]:
+            verdict = "ok" if row["passed"] else "FAILED"
+            print(f"  {done['step']:<10}{verdict:<7} {row['what']:<26} {row['expected']:<24} {row['found']}")
+    sys.stdout.flush()
     return passed
 
 
 def main() -> int:
-    """Run what the arguments ask for, a line for each kernel at the end."""
-    parser = argparse.ArgumentParser(prog="python -m tests.vm", description="Live tests on Debian kernels in QEMU.")
+    """Run what the arguments ask for, a table for each kernel at the end."""
+    parser = argparse.ArgumentParser(prog="python -m tests.vm", description="Live tests and planted races on Debian kernels.")
     parser.add_argument("--rotate", type=int, metavar="N", help="only kernel number N modulo the count")
-    parser.add_argument("--kernel", default="", help="only this series")
-    parser.add_argument("--pytest", default="", help="more arguments for pytest, in one string")
+    parser.add_argument("--kernel", default="", choices=["", *SERIES], help="only this series")
+    parser.add_argument("--quick", action="store_true", help="fewer live tests")
+    parser.add_argument("--steps", default=",".join(STEPS), help="only these steps, comma-separated")
+    parser.add_argument("--pytest", default="", help="arguments for the step `probes` instead of tests/kernel, in one string")
     arguments = parser.parse_args()
-    series = [name for name in KERNELS if arguments.kernel in {"", name}]
+    series = [arguments.kernel] if arguments.kernel else list(DEFAULT)
     if arguments.rotate is not None:
         series = [series[arguments.rotate % len(series)]]
-    results = {}
+    tests = shlex.split(arguments.pytest) or (list(QUICK) if arguments.quick else ["tests/kernel"])
+    passed = True
     for name in series:
-        package = newest(KERNELS[name])
+        chosen = kernel(name)
         began = time.monotonic()
-        print(f"== {package}", flush=True)
-        results[package] = boot(image(package), arguments.pytest), time.monotonic() - began
-    for package, (passed, seconds) in results.items():
-        print(f"{'passed' if passed else 'FAILED'}  {package}  {seconds:.0f} s")
-    return 0 if all(passed for passed, _seconds in results.values()) else 1
+        print(f"== {chosen.package}", flush=True)
+        table = guest(chosen, arguments.steps, tests)
+        seconds = time.monotonic() - began
+        passed &= show(chosen.package, table, seconds)
+        result = {"package": chosen.package, "seconds": round(seconds), "steps": table}
+        (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1))
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

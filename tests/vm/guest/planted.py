@@ -1,0 +1,86 @@
+"""The planted modules, and what is expected of each: the contract of `tests/vm/modules`, as data."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+AGENTCTL = Path(sys.executable).with_name("agentctl")
+# The classes that an emulated CPU earns by itself: it stands still while the host runs something else, so timers are late.
+OF_THE_HOST = {"F7"}
+SLACK_S = 120.0
+LIFE_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A module with a timer life-cycle fault: `fault` (class) of `callback`; seen within `seconds` of a scan."""
+
+    name: str
+    fault: str
+    callback: str
+    seconds: int = 5
+
+
+FAULTS = (
+    Planted("f1_reinit", "F1", "f1_stale"),
+    Planted("f2_restart", "F2", "f2_shape"),
+    Planted("f3_delete", "F3", "f3_trigger"),
+    Planted("f5_free", "F5", "f5_poll"),
+    Planted("f8_stuck", "F8", "f8_victim", seconds=10),
+    Planted("f9_storm", "F9", "f9_poll"),
+    Planted("f10_rearm", "F10", "f10_watchdog"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A module whose `callback` loses updates of the counter `symbol`; fixed=1 and fixed=2 do not."""
+
+    name: str
+    symbol: str
+    callback: str
+
+
+LOST = (
+    Lost("lost_timer", "lost_timer_frames", "lost_timer_tick"),
+    Lost("lost_hrtimer", "lost_hrtimer_frames", "lost_hrtimer_tick"),
+)
+
+
+@contextlib.contextmanager
+def loaded(module: Path, fixed: int | None = 0) -> Iterator[None]:
+    """Keep a module in the kernel for the duration of the block. `fixed` None: it has no such parameter."""
+    options = [] if fixed is None else [f"fixed={fixed}", f"seconds={LIFE_S}"]
+    subprocess.run(["insmod", str(module), *options], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["rmmod", module.stem], check=True)
+
+
+def race(verb: str, *arguments: str, seconds: int) -> dict[str, Any]:
+    """Run `agentctl race`; give its JSON. Raises RuntimeError with its own words if it gives none."""
+    command = [str(AGENTCTL), "race", verb, *arguments, "--seconds", str(seconds), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + SLACK_S, check=False)
+    try:
+        return cast("dict[str, Any]", json.loads(done.stdout))
+    except ValueError:
+        raise RuntimeError(
+            f"{' '.join(command[1:])}: exit {done.returncode}: {done.stdout[-500:]}{done.stderr[-1500:]}"
+        ) from None
+
+
+def accusations(report: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Give (callback, class, verdict) of every finding of a scan that is not benign and not the host's doing."""
+    return [
+        (str(found["callback"]), str(found["class"]), str(found["verdict"]))
+        for found in report["findings"]
+        if found["verdict"] != "benign" and found["class"] not in OF_THE_HOST
+    ]

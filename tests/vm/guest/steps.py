@@ -1,0 +1,151 @@
+"""The steps of one virtual machine. Each gives rows: what was expected, what was found, and whether that is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vm.guest.planted import FAULTS, LOST, accusations, loaded, race
+
+PROVE_S, HUNT_S, HEALTHY_S, TWINS_S = 5, 60, 20, 12
+LIVEPATCH = Path("/sys/kernel/livepatch/lost_timer_patch")
+TRANSITION_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    what: str
+    expected: str
+    found: str
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the host hands in: the folder of planted modules, the unknown one, arguments for pytest."""
+
+    modules: Path
+    unknown: Path
+    tests: tuple[str, ...]
+
+    def module(self, name: str) -> Path:
+        """Give a planted module's file."""
+        return self.modules / f"{name}.ko"
+
+
+def probes(setting: Setting) -> Iterator[Row]:
+    """Load and attach every probe, and hold what it says against the kernel: the live tests of `tests/kernel`."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-m", "kernel", "-o", "timeout=300"]
+    done = subprocess.run([*command, *setting.tests], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    print(done.stdout[-6000:] if done.returncode else "", flush=True)
+    lines = [line for line in done.stdout.splitlines() if " passed" in line or " failed" in line]
+    yield Row(" ".join(setting.tests), "all pass", lines[-1] if lines else f"exit {done.returncode}", done.returncode == 0)
+
+
+def healthy(_setting: Setting) -> Iterator[Row]:
+    """Scan the kernel as it is: nobody is accused."""
+    found = accusations(race("scan", seconds=HEALTHY_S))
+    yield Row("healthy kernel", "nothing", told(found), not found)
+
+
+def faults(setting: Setting) -> Iterator[Row]:
+    """Scan with each faulty module in the kernel: its class and its callback are named."""
+    for planted in FAULTS:
+        with loaded(setting.module(planted.name)):
+            found = accusations(race("scan", seconds=planted.seconds))
+        wanted = {(planted.callback, planted.fault)}
+        yield Row(planted.name, f"{planted.fault} {planted.callback}", told(found), wanted <= {row[:2] for row in found})
+
+
+def twins(setting: Setting) -> Iterator[Row]:
+    """Scan with all repaired modules in the kernel at once: nobody is accused."""
+    with contextlib.ExitStack() as stack:
+        for planted in FAULTS:
+            stack.enter_context(loaded(setting.module(planted.name), fixed=1))
+        found = accusations(race("scan", seconds=TWINS_S))
+    for planted in FAULTS:
+        own = [row for row in found if row[0] == planted.callback]
+        yield Row(f"{planted.name} repaired", "nothing", told(own), not own)
+    known = {planted.callback for planted in FAULTS}
+    others = [row for row in found if row[0] not in known]
+    yield Row("others beside them", "nothing", told(others), not others)
+
+
+def proofs(setting: Setting) -> Iterator[Row]:
+    """Watch the counters of the lost_* modules: the plain one loses updates, the atomic and the locked one are acquitted."""
+    for lost in LOST:
+        for fixed, way in enumerate(("plain", "atomic", "locked")):
+            with loaded(setting.module(lost.name), fixed=fixed):
+                report = race("prove", lost.symbol, seconds=PROVE_S)
+            wanted = "none seen" if fixed else "race"
+            said = f"{report['verdict']}: {report['lost_updates']} lost of {report['writes']} ({report.get('reason', '')})"
+            passed = report["verdict"] == wanted and bool(report["lost_updates"]) <= (not fixed)
+            yield Row(f"{lost.name} {way}", wanted, said, passed)
+
+
+def hunt(setting: Setting) -> Iterator[Row]:
+    """Hunt in a module that was not named: its plain counter is proved racy, its atomic and its locked one are not."""
+    name = setting.unknown.stem
+    with loaded(setting.unknown):
+        report = race("hunt", seconds=HUNT_S)
+    proved = sorted(str(row["symbol"]) for row in report["proved"])
+    yield Row(f"hunt ({name})", f"{name}_frames", " ".join(proved) or "nothing", proved == [f"{name}_frames"])
+
+
+def livepatch(setting: Setting) -> Iterator[Row]:
+    """Repair the running lost_timer module by a live patch: what was proved before is not found any more."""
+    counter = LOST[0].symbol
+    with loaded(setting.module(LOST[0].name)):
+        before = race("prove", counter, seconds=PROVE_S)
+        yield Row("before the live patch", "race", str(before["verdict"]), before["verdict"] == "race")
+        with patched(setting.module("lost_timer_patch")):
+            after = race("prove", counter, seconds=PROVE_S)
+            listed = race("scan", seconds=2).get("patches", [])
+        passed = after["verdict"] == "none seen" and not after["lost_updates"]
+        yield Row("after it", "none seen", f"{after['verdict']}: {after['lost_updates']} lost of {after['writes']}", passed)
+        yield Row("scan lists it", "lost_timer_patch", str(listed), "lost_timer_patch" in str(listed))
+
+
+@contextlib.contextmanager
+def patched(module: Path) -> Iterator[None]:
+    """Keep a live patch in force; afterwards it is disabled and removed."""
+    subprocess.run(["insmod", str(module)], check=True)
+    until(lambda: (LIVEPATCH / "transition").read_text().strip() == "0")
+    try:
+        yield
+    finally:
+        (LIVEPATCH / "enabled").write_text("0")
+        until(lambda: not LIVEPATCH.exists())
+        subprocess.run(["rmmod", module.stem], check=True)
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Wait for a live patch's transition. Raises TimeoutError after a minute."""
+    deadline = time.monotonic() + TRANSITION_S
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the live patch's transition does not end")
+        time.sleep(0.2)
+
+
+def told(found: list[tuple[str, str, str]]) -> str:
+    """Give accusations as one cell."""
+    return ", ".join(sorted({f"{fault} {callback} ({verdict})" for callback, fault, verdict in found})) or "nothing"
+
+
+STEPS: dict[str, Callable[[Setting], Iterator[Row]]] = {
+    "faults": faults,
+    "twins": twins,
+    "healthy": healthy,
+    "proofs": proofs,
+    "hunt": hunt,
+    "livepatch": livepatch,
+    "probes": probes,
+}

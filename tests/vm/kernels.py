@@ -1,0 +1,82 @@
+"""Debian's kernels for the virtual machines: image, headers and build tools, unpacked under `.lab/kernels`, never installed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STORE = ROOT / ".lab" / "kernels"
+# Package names of a series' images; the newest counts. Debian signs only what it builds for itself: backports are unsigned.
+SERIES = {
+    "6.1": r"linux-image-6\.1\.0-\d+-amd64",
+    "6.12": r"linux-image-6\.12\.\d+\+deb12-amd64-unsigned",
+    "6.1-rt": r"linux-image-6\.1\.0-\d+-rt-amd64",
+    "6.12-rt": r"linux-image-6\.12\.\d+\+deb12-rt-amd64-unsigned",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One unpacked kernel: `image` to boot, `build` to compile modules against."""
+
+    package: str
+    abi: str
+    image: Path
+    build: Path
+
+
+@cache
+def _names(prefix: str) -> tuple[str, ...]:
+    found = subprocess.run(["apt-cache", "pkgnames", prefix], capture_output=True, text=True, check=True)
+    return tuple(found.stdout.split())
+
+
+def newest(series: str) -> str:
+    """Give the newest image package of a series. Raises SystemExit if Debian has none."""
+    names = [name for name in _names("linux-image-6.") if re.fullmatch(SERIES[series], name)]
+    if not names:
+        raise SystemExit(f"no kernel package matches {SERIES[series]}: apt-get update")
+    return max(names, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+
+
+def unpacked(package: str, into: Path, sign: str) -> None:
+    """Download `package` and unpack it into a folder, unless the glob `sign` is there already."""
+    if any(into.glob(sign)):
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["apt-get", "download", "-q", package], cwd=into, check=True, stderr=subprocess.DEVNULL)
+    for deb in into.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", str(deb), str(into)], check=True)
+        deb.unlink()
+
+
+def _headers(abi: str, into: Path) -> Path:
+    """Unpack what compiles modules for a kernel, and point its absolute paths into `into`."""
+    version, flavour = abi.removesuffix("-amd64").removesuffix("-rt"), "-rt" if abi.endswith("-rt-amd64") else ""
+    common = f"{version}-common{flavour}"
+    # One package for a whole series up to 6.1, one for each version after it.
+    kbuild = next(
+        name for name in (f"linux-kbuild-{version}", f"linux-kbuild-{version[:3]}") if name in _names("linux-kbuild-")
+    )
+    for package, sign in (
+        (f"linux-headers-{abi}", f"usr/src/linux-headers-{abi}/.config"),
+        (f"linux-headers-{common}", f"usr/src/linux-headers-{common}/Makefile"),
+        (kbuild, "usr/lib/linux-kbuild-*/scripts"),
+    ):
+        unpacked(package, into, sign)
+    build = into / "usr/src" / f"linux-headers-{abi}"
+    makefile = build / "Makefile"
+    makefile.write_text(re.sub(r"include \S*/usr/src/", f"include {into}/usr/src/", makefile.read_text()))
+    return build
+
+
+def kernel(series: str) -> Kernel:
+    """Give a series' newest kernel, downloading it once."""
+    package = newest(series)
+    abi = package.removeprefix("linux-image-").removesuffix("-unsigned")
+    unpacked(package, STORE / package, "boot/vmlinuz-*")
+    return Kernel(package, abi, next((STORE / package).glob("boot/vmlinuz-*")), _headers(abi, STORE / f"headers-{abi}"))

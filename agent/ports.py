@@ -32,11 +32,15 @@ class Hook:
     `signatures` are the parameter lists that the program was written for, as the kernel's BTF tells them (the leading
     `void *` left out): `("bool, task_struct *, task_struct *",)`. Any other list is refused by name.
     A probe still runs, and says so, without a hook that is not `required`.
+
+    With `functions` it is no tracepoint but a kernel function, the first of these names that the kernel has; `tracepoint` is
+    then the stem of the programs `<stem>_fentry` and `<stem>_kprobe`. Such a hook is never required (tier A).
     """
 
     tracepoint: str
     signatures: tuple[str, ...]
     required: bool = True
+    functions: tuple[str, ...] = ()
 
 
 class Maps(Protocol):
@@ -204,7 +208,7 @@ class Trapped:
     """What one window of watchpoints gave. The tuples have an item for each spot.
 
     `records` are struct collider_hit, of all spots. `seen` are the writes since arming; `missed` those that trapped without the
-    program running, `lost` those that found the ring full. `cpus` were watched; empty if one came or went meanwhile.
+    program running, `lost` those that found no room. `cpus` were watched; empty if one came or went meanwhile.
     """
 
     records: tuple[bytes, ...]

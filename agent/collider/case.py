@@ -126,7 +126,7 @@ class Case:
             return "a CPU came or went"
         if trapped.missed[slot]:
             return f"{trapped.missed[slot]} traps went unread"
-        return f"{trapped.lost[slot]} hits found the ring full" if trapped.lost[slot] else ""
+        return f"{trapped.lost[slot]} hits found no room" if trapped.lost[slot] else ""
 
     def _unfit(self, found: Sequence[Hit]) -> str:
         sizes = {self._operation(hit.ip).size for hit in found} - {0}

@@ -39,7 +39,7 @@ class Inquiry:
             cool = [case for case in cases if not case.hot]
             if not cool:
                 return
-            self.window(cool, min(WINDOW_S, max(left, REST_S)), WINDOW_HITS)
+            self.window(cool, min(WINDOW_S, max(left, REST_S)), WINDOW_HITS // len(cool))
 
     def window(self, cases: Sequence[Case], seconds: float, limit: int) -> Trapped:
         """Watch the cases for one window, and rest."""

@@ -21,7 +21,7 @@ from agent.linux.clock import SystemClock, pause
 from agent.linux.watchpoint import Watchpoints
 from agent.model import Data
 
-MOST_FUNCTION = 16 * 1024
+AFTER = 4096  # bytes of a function behind the writing instruction that are looked at for jumps back
 MOST_S = 600.0
 POINTER = 8
 
@@ -51,7 +51,7 @@ class Bench:
     def _decode(self, ip: int) -> Operation:
         if ip not in self._operations:
             function = self.symbols.at(ip - 1)
-            size = self.symbols.room(function, MOST_FUNCTION) if function else 0
+            size = self.symbols.room(function, ip - function.address + AFTER) if function else 0
             code = self.watch.peek(function.address, size) if function else b""
             self._operations[ip] = decode(code, function.address, ip) if function else UNKNOWN
         return self._operations[ip]
@@ -62,6 +62,7 @@ def bench() -> Iterator[Bench]:
     """Load the watchpoints for the length of the block. Raises a ProbeError."""
     with kallsyms.PATH.open(encoding="ascii", errors="replace") as lines:
         symbols = Symbols(lines)
+    decode(b"\x90", 0, 1)  # capstone comes in here, not in the middle of a window
     with contextlib.closing(Watchpoints()) as watch:
         yield Bench(watch, symbols)
 

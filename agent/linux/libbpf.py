@@ -9,15 +9,16 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent.errors import LoadFailed, NotPermitted, ProbeError, Unsupported
+from agent.linux.functions import Functions
 from agent.linux.loaded import Loaded
 from agent.ports import Hook
 
-_KIND_PTR, _KIND_TYPEDEF, _KIND_FUNC_PROTO = 2, 8, 13
+_KIND_PTR, _KIND_TYPEDEF, _KIND_FUNC, _KIND_FUNC_PROTO = 2, 8, 12, 13
 _QUALIFIERS = {9, 10, 11}  # volatile, const, restrict
 _VERIFIER_TAIL = 400
 _SUFFIX = {"tp_btf": "btf", "raw_tp": "raw"}
@@ -30,7 +31,7 @@ class _Lib:
     """The library, with the result types that ctypes cannot guess."""
 
     _pointers = (
-        "bpf_object__open_file bpf_object__next_program bpf_object__next_map bpf_program__attach "
+        "bpf_object__open_file bpf_object__next_program bpf_object__next_map bpf_program__attach bpf_program__attach_kprobe "
         "btf__load_vmlinux_btf btf__parse btf__type_by_id"
     )
     _texts = "bpf_program__name bpf_map__name btf__name_by_offset"
@@ -78,6 +79,10 @@ class Btf:
             index = target
         return None
 
+    def has_function(self, name: str) -> bool:
+        """Tell whether the kernel has a function of this name."""
+        return bool(self._c.btf__find_by_name_kind(self._btf, name.encode(), _KIND_FUNC) > 0)
+
     def _type(self, index: int) -> tuple[str, int, int, int, int]:
         address = int(self._c.btf__type_by_id(self._btf, index) or 0)
         name_off, info, target = (ctypes.c_uint32 * 3).from_address(address)
@@ -122,22 +127,19 @@ class Loader:
         """
         self._lib.log.clear()
         chosen, left_out = self._choose(hooks, attach)
-        handle = self._c.bpf_object__open_file(str(path).encode(), None)
-        if not handle:
-            raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "reinstall gatewarden")
-        handle = ctypes.c_void_p(handle)
-        self._objects.append(handle)
-        programs = self._programs(handle)
-        for name, program in programs.items():
-            self._c.bpf_program__set_autoload(program, name in chosen)
-        result = self._c.bpf_object__load(handle)
+        functions = Functions(self._c, hooks, self.btf.has_function)
+        handle, wanted, result = self._open_and_load(path, chosen, functions)
+        if result < 0 and wanted:  # no trampolines in this kernel (or forbidden): the tracepoints alone
+            left_out |= functions.give_up(os.strerror(-result))
+            handle, wanted, result = self._open_and_load(path, chosen, functions)
         if result < 0:
             raise self._load_error(path.name, -result)
+        programs = self._programs(handle)
         # Maps of sections (.rodata) have a dot in their name and are nobody's business outside the object.
         maps = {name: int(self._c.bpf_map__fd(item)) for name, item in self._maps(handle).items() if "." not in name}
         loaded = Loaded(maps, {}, {}, attach, left_out)
-        for name in chosen:
-            link = ctypes.c_void_p(self._c.bpf_program__attach(programs[name]))
+        links = {name: ctypes.c_void_p(self._c.bpf_program__attach(programs[name])) for name in chosen}
+        for name, link in (links | functions.attach(programs, wanted, left_out)).items():
             if not link:
                 raise self._attach_error(name, ctypes.get_errno())
             self._links.append(link)
@@ -145,18 +147,37 @@ class Loader:
             loaded.links[name] = int(self._c.bpf_link__fd(link))
         return loaded
 
-    def load_detached(self, path: Path) -> Loaded:
-        """Load every program of `path` and attach none: for objects that are no probe. Raises a ProbeError."""
+    def _open_and_load(self, path: Path, chosen: list[str], functions: Functions) -> tuple[ctypes.c_void_p, set[str], int]:
+        """Give the object, its function programs that are to be loaded, and 0 or the negative errno of the load."""
+        handle = self._c.bpf_object__open_file(str(path).encode(), None)
+        if not handle:
+            raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "reinstall gatewarden")
+        handle = ctypes.c_void_p(handle)
+        self._objects.append(handle)
+        programs = self._programs(handle)
+        wanted = functions.prepare(programs)
+        for name, program in programs.items():
+            self._c.bpf_program__set_autoload(program, name in chosen or name in wanted)
+        return handle, wanted, int(self._c.bpf_object__load(handle))
+
+    def load_detached(self, path: Path, entries: Mapping[str, int] | None = None) -> Loaded:
+        """Load every program of `path`, attach none: for objects that are no probe. `entries` gives maps another max_entries.
+
+        Raises a ProbeError.
+        """
         self._lib.log.clear()
         handle = self._c.bpf_object__open_file(str(path).encode(), None)
         if not handle:
             raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "make -C bpf, or reinstall gatewarden")
         handle = ctypes.c_void_p(handle)
         self._objects.append(handle)
+        found = self._maps(handle)
+        for name, count in (entries or {}).items():
+            self._c.bpf_map__set_max_entries(found[name], count)
         result = self._c.bpf_object__load(handle)
         if result < 0:
             raise self._load_error(path.name, -result)
-        maps = {name: int(self._c.bpf_map__fd(item)) for name, item in self._maps(handle).items() if "." not in name}
+        maps = {name: int(self._c.bpf_map__fd(item)) for name, item in found.items() if "." not in name}
         programs = {name: int(self._c.bpf_program__fd(item)) for name, item in self._programs(handle).items()}
         return Loaded(maps, programs, {}, "none")
 
@@ -164,6 +185,8 @@ class Loader:
         chosen: list[str] = []
         left_out: dict[str, str] = {}
         for hook in hooks:
+            if hook.functions:
+                continue
             found = self.btf.signature(hook.tracepoint)
             if found in hook.signatures:
                 chosen.append(f"{hook.tracepoint}_{_SUFFIX[attach]}")

@@ -18,13 +18,14 @@ from agent.linux import perfevent
 from agent.linux.bpf import Map, bpf_command, possible_cpus
 from agent.linux.clock import SystemClock, pause
 from agent.linux.libbpf import Loader
-from agent.linux.ring import Ring
 from agent.ports import Trapped, WatchSpot
 
 OBJECT = Path(__file__).parent.parent / "bpf" / "collider.bpf.o"
 SLOTS = 4
 SLOT = Layout("collider_slot", "address:Q limit:Q seen:Q hits:Q lost:Q length:I open:I")
-_OPEN_AT = SLOT.size - 4
+_SEEN_AT, _OPEN_AT = 16, SLOT.size - 4
+RECORDS, HIT_BYTES = 2048, 240  # of each CPU; struct collider_hit
+MAPS = ("slots", "stacks", "peeked", "used", "hits")
 _PROG_TEST_RUN = 10
 _PEEK = 256
 _STEP_S = 0.005
@@ -36,24 +37,26 @@ class Watchpoints:
     def __init__(self, path: Path = OBJECT) -> None:
         """Load the object. Raises a ProbeError."""
         perfevent.require_machine()
+        cpus = max(perfevent.online_cpus()) + 1
         self._loader = Loader()
         try:
-            loaded = self._loader.load_detached(path)
+            loaded = self._loader.load_detached(path, {"hits": cpus * RECORDS, "used": cpus})
         except BaseException:
             self._loader.close()
             raise
-        cpus = possible_cpus()
-        self._maps = {name: Map(os.dup(loaded.maps[name]), cpus) for name in ("slots", "stacks", "peeked")}
-        self._ring = Ring(os.dup(loaded.maps["events"]))
+        self._maps = {name: Map(os.dup(loaded.maps[name]), possible_cpus()) for name in MAPS}
         self._programs = loaded.programs
+        self._cpus = cpus
         self._view = self._maps["slots"].view(writable=True)
+        self._used = self._maps["used"].view(writable=True)
+        self._hits = self._maps["hits"].view()
 
     def close(self) -> None:
         """Give everything back."""
-        self._view.release()
+        for view in (self._view, self._used, self._hits):
+            view.release()
         for item in self._maps.values():
             item.close()
-        self._ring.close()
         self._loader.close()
 
     def peek(self, address: int, length: int) -> bytes:
@@ -68,7 +71,7 @@ class Watchpoints:
 
     def _peek(self, address: int, length: int) -> bytes:
         arguments = ctypes.create_string_buffer(struct.pack("=QQ", address, length), 16)
-        # `test` of union bpf_attr: prog_fd, retval, data sizes, data in/out, repeat, duration, ctx sizes, ctx in/out, flags, cpu
+        # `test` of union bpf_attr: prog_fd, retval, data sizes, data, repeat, duration, ctx sizes, ctx in/out, flags, cpu
         attr = struct.pack(
             "=4I2Q4I2Q2I", self._programs["collider_peek"], *[0] * 7, 16, 0, ctypes.addressof(arguments), 0, 0, 0
         )
@@ -88,7 +91,7 @@ class Watchpoints:
         No CPU traps more than `limit` times for each spot.
         """
         cpus = perfevent.online_cpus()
-        self._drain()
+        self._used[: 8 * self._cpus] = bytes(8 * self._cpus)
         for index in range(SLOTS):
             spot = spots[index] if index < len(spots) else WatchSpot(0, 0)
             block = SLOT.pack(address=spot.address, length=spot.length, limit=limit)
@@ -96,17 +99,16 @@ class Watchpoints:
         with self._armed(spots, cpus, limit) as fds:
             begun = SystemClock().mono_ns()
             self._open(len(spots), 1)
-            records = self._collect(len(spots), begun + round(seconds * 1e9), limit)
+            self._wait(len(spots), begun + round(seconds * 1e9), limit)
             self._open(len(spots), 0)
             ended = SystemClock().mono_ns()
             for fd in fds:
                 perfevent.disarm(fd)
             counted = [perfevent.count(fd) or 0 for fd in fds]
-        records += self._drain()
         rows = [SLOT.unpack(self._view[at * SLOT.size : (at + 1) * SLOT.size]) for at in range(len(spots))]
         missed = tuple(sum(counted[index :: len(spots)]) - int(str(row["seen"])) for index, row in enumerate(rows))
         return Trapped(
-            records=tuple(records),
+            records=tuple(self._records()),
             seen=tuple(int(str(row["seen"])) for row in rows),
             missed=missed,
             lost=tuple(int(str(row["lost"])) for row in rows),
@@ -133,19 +135,16 @@ class Watchpoints:
         for index in range(spots):
             struct.pack_into("=I", self._view, index * SLOT.size + _OPEN_AT, flag)
 
-    def _collect(self, spots: int, until_ns: int, limit: int) -> list[bytes]:
-        records: list[bytes] = []
-        seen_at = [index * SLOT.size + 16 for index in range(spots)]
+    def _wait(self, spots: int, until_ns: int, limit: int) -> None:
+        seen_at = [index * SLOT.size + _SEEN_AT for index in range(spots)]
         while SystemClock().mono_ns() < until_ns:
             if any(struct.unpack_from("=Q", self._view, at)[0] >= limit for at in seen_at):
-                break
+                return
             pause(_STEP_S)
-            records += self._drain()
-        return records
 
-    def _drain(self) -> list[bytes]:
-        found: list[bytes] = []
-        while batch := self._ring.read():
-            self._ring.advance(batch[-1][0])
-            found += [record for _position, record in batch]
-        return found
+    def _records(self) -> Iterator[bytes]:
+        for cpu in range(self._cpus):
+            begin = cpu * RECORDS * HIT_BYTES
+            count = min(RECORDS, struct.unpack_from("=Q", self._used, 8 * cpu)[0])
+            for at in range(begin, begin + count * HIT_BYTES, HIT_BYTES):
+                yield bytes(self._hits[at : at + HIT_BYTES])

@@ -20,20 +20,20 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define SLOTS 4			/* debug registers of x86 */
-#define WORDS 21		/* struct pt_regs of x86-64 */
-#define IP_WORD 16		/* rip in it */
-#define DEPTH 24		/* frames: enough to see out of a timer callback to the interrupt below it */
-#define STACKS 1024		/* different ones in one run; further ones are shown without */
-#define RING_BYTES (512 * 1024) /* 2,080 hits: more than any window's limit */
-#define BYTES 256		/* of one peek */
+#define SLOTS 4	     /* debug registers of x86 */
+#define WORDS 21     /* struct pt_regs of x86-64 */
+#define IP_WORD 16   /* rip in it */
+#define DEPTH 24     /* frames: enough to see out of a timer callback to the interrupt below it */
+#define STACKS 1024  /* different ones in one run; further ones are shown without */
+#define RECORDS 2048 /* of each CPU in one window: more than any window's limit */
+#define BYTES 256    /* of one peek */
 
 struct collider_slot {
 	__u64 address;
 	__u64 limit; /* hits since arming, counted or not, after which nothing is recorded any more */
 	__u64 seen;  /* hits since arming */
 	__u64 hits;  /* of these, while `open` */
-	__u64 lost;  /* ring full */
+	__u64 lost;  /* no room to record it */
 	__u32 length;
 	__u32 open; /* set once every CPU is armed */
 };
@@ -51,7 +51,6 @@ struct collider_hit {
 	char comm[16];
 	__u64 regs[WORDS];
 };
-const struct collider_hit *const keep_collider_hit __attribute__((unused)) = 0;
 
 struct collider_bytes {
 	__s64 result;
@@ -66,10 +65,27 @@ struct {
 	__type(value, struct collider_slot);
 } slots SEC(".maps");
 
+/*
+ * Each CPU has RECORDS hits of its own. A ring buffer would not do: a debug trap counts as an NMI, in which bpf_ringbuf_reserve()
+ * gives up when another CPU holds the ring's lock, which is just when two CPUs write at the same time. User space sets
+ * max_entries to the CPUs that there are.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, RING_BYTES);
-} events SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RECORDS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct collider_hit);
+} hits SEC(".maps");
+
+/* How many of them are in use. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+} used SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
@@ -85,12 +101,25 @@ struct {
 	__type(value, struct collider_bytes);
 } peeked SEC(".maps");
 
+/* Give the next free record of this CPU. */
+static __always_inline struct collider_hit *next_hit(__u32 cpu)
+{
+	__u64 *count = bpf_map_lookup_elem(&used, &cpu);
+	__u32 index;
+
+	if (!count || *count >= RECORDS)
+		return 0;
+	index = cpu * RECORDS + *count;
+	*count += 1;
+	return bpf_map_lookup_elem(&hits, &index);
+}
+
 static __always_inline void record(struct bpf_perf_event_data *ctx, volatile struct collider_slot *slot, __u32 index)
 {
 	__u64 *words = (__u64 *)ctx;
 	struct collider_hit *hit;
 	__u64 now = bpf_ktime_get_ns(), value = 0, before, after;
-	__u32 length = slot->length;
+	__u32 length = slot->length, cpu = bpf_get_smp_processor_id();
 
 	if (length > sizeof(value))
 		return;
@@ -98,7 +127,7 @@ static __always_inline void record(struct bpf_perf_event_data *ctx, volatile str
 	before = slot->hits;
 	bpf_probe_read_kernel(&value, length, (void *)slot->address);
 	after = slot->hits;
-	hit = bpf_ringbuf_reserve(&events, sizeof(*hit), 0);
+	hit = next_hit(cpu);
 	if (!hit) {
 		__sync_fetch_and_add(&slot->lost, 1);
 		return;
@@ -109,14 +138,13 @@ static __always_inline void record(struct bpf_perf_event_data *ctx, volatile str
 	hit->before = before;
 	hit->after = after;
 	hit->slot = index;
-	hit->cpu = bpf_get_smp_processor_id();
+	hit->cpu = cpu;
 	hit->pid = bpf_get_current_pid_tgid();
 	hit->stack = bpf_get_stackid(ctx, &stacks, BPF_F_FAST_STACK_CMP);
 	bpf_get_current_comm(hit->comm, sizeof(hit->comm));
 #pragma unroll
 	for (int i = 0; i < WORDS; i++)
 		hit->regs[i] = words[i];
-	bpf_ringbuf_submit(hit, 0);
 }
 
 SEC("perf_event")

@@ -70,7 +70,7 @@ def measured(family: Family, names: Sequence[str], plan: Plan) -> list[Row]:
                 rows.append(row)
                 say(f"      {row.name}: {number(row.measured, row.unit)}")
     except Exception as error:  # noqa: BLE001 - the other families are to run
-        why = f"{type(error).__name__}: {error}"[:300]
+        why = f"{type(error).__name__}: {str(error).strip()[-300:]}"  # the last words of a log say most
     return rows + unmeasured([name for name in names if name not in {row.name for row in rows}], why)
 
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent import probes
+from agent.config.open_sets import SETS
 from agent.linux import pins
 from agent.linux.attached import parse_fdinfo
 from agent.linux.bpf import ObjectMaps, bpf_command, obj_get, possible_cpus
 
+PROBES = SETS["probes"]  # what is on by default
 BPF_ENABLE_STATS, BPF_STATS_RUN_TIME = 32, 0
 
 
@@ -68,12 +70,12 @@ def of_process(pid: int) -> Spent:
 
 
 class Pinned:
-    """The pinned programs of one bpffs, by probe and tracepoint, and our own counters beside them."""
+    """The pinned programs of the default probes in one bpffs, by probe and tracepoint, and our own counters beside them."""
 
     def __init__(self, bpffs: Path) -> None:
         self._programs: dict[tuple[str, str], int] = {}
         self._maps: dict[str, ObjectMaps] = {}
-        for name in probes.names():
+        for name in PROBES:
             folder = pins.folder_of(bpffs, name, probes.object_path(name))
             for path in sorted(folder.glob("prog_*")):
                 hook = path.name.removeprefix("prog_").removesuffix("_btf").removesuffix("_raw")

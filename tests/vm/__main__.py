@@ -1,13 +1,13 @@
 """Boot Debian kernels in QEMU by virtme-ng; in each, run the live tests, and find the planted races of `tests/vm/modules`.
 
-    python -m tests.vm                       every kernel of DEFAULT
+    python -m tests.vm                       every kernel of SERIES
     python -m tests.vm --rotate N            number N modulo their count (CI passes the commit count)
     python -m tests.vm --kernel 6.1-rt       that one
     python -m tests.vm --quick               fewer live tests: some 6 minutes instead of 10
     python -m tests.vm --steps faults,twins  only these (tests/vm/guest/steps.py)
 
-Kernels and headers come from Debian (`apt-get download`), are unpacked under `.lab/kernels`, and never installed. The guest's root
-is this machine's, read-only, over 9p. The tables stay in `.lab/vm/*.json`. Exit code 0 if every kernel passed.
+Kernels and headers come from Debian (`apt-get download`), are unpacked under `.lab/kernels`, and never installed. The guest's
+root is this machine's, read-only, over 9p. The tables stay in `.lab/vm/*.json`. Exit code 0 if every kernel passed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.vm import modules
-from tests.vm.guest.steps import STEPS
+from tests.vm.guest.steps import DEFAULT
 from tests.vm.kernels import ROOT, SERIES, Kernel, kernel
 
-DEFAULT = ("6.1", "6.12", "6.1-rt")
 RESULTS = ROOT / ".lab" / "vm"
 GUEST_S = 1500
 QUICK = ("tests/kernel/test_loading.py", "tests/kernel/test_timers.py")
@@ -88,10 +87,10 @@ def main() -> int:
     parser.add_argument("--rotate", type=int, metavar="N", help="only kernel number N modulo the count")
     parser.add_argument("--kernel", default="", choices=["", *SERIES], help="only this series")
     parser.add_argument("--quick", action="store_true", help="fewer live tests")
-    parser.add_argument("--steps", default=",".join(STEPS), help="only these steps, comma-separated")
+    parser.add_argument("--steps", default=",".join(DEFAULT), help="only these steps, comma-separated")
     parser.add_argument("--pytest", default="", help="arguments for the step `probes` instead of tests/kernel, in one string")
     arguments = parser.parse_args()
-    series = [arguments.kernel] if arguments.kernel else list(DEFAULT)
+    series = [arguments.kernel] if arguments.kernel else list(SERIES)
     if arguments.rotate is not None:
         series = [series[arguments.rotate % len(series)]]
     tests = shlex.split(arguments.pytest) or (list(QUICK) if arguments.quick else ["tests/kernel"])

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.vm.guest.steps import STEPS, Row, Setting
+from tests.vm.guest.steps import DEFAULT, STEPS, Row, Setting
 
 
 def run(name: str, setting: Setting) -> list[Row]:
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--modules", type=Path, required=True)
     parser.add_argument("--unknown", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", default=",".join(STEPS))
+    parser.add_argument("--steps", default=",".join(DEFAULT))
     parser.add_argument("tests", nargs="*", default=["tests/kernel"])
     arguments = parser.parse_args()
     setting = Setting(arguments.modules, arguments.unknown, tuple(arguments.tests))

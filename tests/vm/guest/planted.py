@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,15 +55,26 @@ LOST = (
 )
 
 
+@dataclass(slots=True)
+class Truth:
+    """What a module says of itself when it is removed: how often its owner acted, how often the fault was there."""
+
+    rounds: int = 0
+    faults: int = 0
+
+
 @contextlib.contextmanager
-def loaded(module: Path, fixed: int | None = 0) -> Iterator[None]:
-    """Keep a module in the kernel for the duration of the block. `fixed` None: it has no such parameter."""
-    options = [] if fixed is None else [f"fixed={fixed}", f"seconds={LIFE_S}"]
-    subprocess.run(["insmod", str(module), *options], check=True)
+def loaded(module: Path, fixed: int = 0) -> Iterator[Truth]:
+    """Keep a module in the kernel for the duration of the block; its truth is filled in at the end."""
+    truth = Truth()
+    subprocess.run(["insmod", str(module), f"fixed={fixed}", f"seconds={LIFE_S}"], check=True)
     try:
-        yield
+        yield truth
     finally:
         subprocess.run(["rmmod", module.stem], check=True)
+        log = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
+        said = re.findall(rf"planted {module.stem}: .*rounds=(\d+) faults=(\d+)", log)
+        truth.rounds, truth.faults = map(int, said[-1])
 
 
 def race(verb: str, *arguments: str, seconds: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@
 
 static struct timer_list timer;
 static struct work_struct work;
-static int working;
 
 static void f10_watchdog(struct timer_list *unused)
 {
@@ -20,29 +19,29 @@ static void f10_watchdog(struct timer_list *unused)
 
 static void f10_check(struct work_struct *unused)
 {
-	WRITE_ONCE(working, 1);
-	msleep(12);			      /* it asks the device ... */
+	callback_works();		      /* it asks the device ... */
 	mod_timer(&timer, jiffies + HZ / 50); /* ... and starts the watchdog anew */
-	WRITE_ONCE(working, 0);
+	callback_ends();
 }
 
 static void owner_round(void)
 {
+	owner_expects();
 	timer_setup(&timer, f10_watchdog, TIMER_PINNED);
 	timer.expires = jiffies + 1;
 	add_timer_on(&timer, TIMER_CPU);
-	if (planted_saw(&working)) {
+	if (owner_sees_it_run()) {
 		if (fixed)
 			timer_shutdown_sync(&timer);
 		else
 			timer_delete_sync(&timer);
+		owner_acted();
 		cancel_work_sync(&work);
 		faults += timer_pending(&timer);
 		msleep(40); /* the driver is gone, its timer is not */
 	}
 	timer_shutdown_sync(&timer);
 	cancel_work_sync(&work);
-	WRITE_ONCE(working, 0);
 }
 
 static void begin(void) { INIT_WORK(&work, f10_check); }

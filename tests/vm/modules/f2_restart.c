@@ -8,13 +8,11 @@
 #include "planted.h"
 
 static struct hrtimer timer;
-static int running;
 
 static enum hrtimer_restart f2_shape(struct hrtimer *unused)
 {
-	WRITE_ONCE(running, 1);
-	mdelay(2);
-	WRITE_ONCE(running, 0);
+	callback_works();
+	callback_ends();
 	return HRTIMER_NORESTART;
 }
 
@@ -22,14 +20,18 @@ static void arm(void *unused) { hrtimer_start(&timer, NSEC_PER_MSEC, HRTIMER_MOD
 
 static void owner_round(void)
 {
+	owner_expects();
 	smp_call_function_single(TIMER_CPU, arm, NULL, true);
-	if (!planted_saw(&running))
+	if (!owner_sees_it_run())
 		return;
-	if (fixed)
+	if (fixed) {
+		owner_acted();
 		hrtimer_cancel(&timer);
-	else
+	} else {
 		faults++;
+	}
 	hrtimer_start(&timer, 4 * NSEC_PER_MSEC, HRTIMER_MODE_REL_PINNED);
+	owner_acted();
 	msleep(12);
 	hrtimer_cancel(&timer); /* ends the round: the next one starts on the timer's CPU again */
 }

@@ -8,30 +8,32 @@
 #include "planted.h"
 
 static struct timer_list timer;
-static int running;
 static int region; /* the resource: 1 while it is ours */
 
 static void f3_trigger(struct timer_list *unused)
 {
-	WRITE_ONCE(running, 1);
-	mdelay(3); /* it talks to slow hardware */
+	callback_works(); /* it talks to slow hardware ... */
 	if (!READ_ONCE(region))
 		faults++; /* ... which is not ours any more */
-	WRITE_ONCE(running, 0);
+	callback_ends();
 }
 
 static void owner_round(void)
 {
 	WRITE_ONCE(region, 1);
+	owner_expects();
 	timer.expires = jiffies + 1;
 	add_timer_on(&timer, TIMER_CPU);
-	if (planted_saw(&running)) {
-		if (fixed)
+	if (owner_sees_it_run()) {
+		if (fixed) {
+			owner_acted();
 			timer_delete_sync(&timer);
-		else
+		} else {
 			timer_delete(&timer);
+		}
+		WRITE_ONCE(region, 0);
+		owner_acted();
 	}
-	WRITE_ONCE(region, 0);
 	timer_delete_sync(&timer); /* ends the round: the module itself stays sound */
 }
 

@@ -14,13 +14,10 @@ struct device_state {
 	char buffer[256];
 };
 
-static int running;
-
 static void f5_poll(struct timer_list *unused)
 {
-	WRITE_ONCE(running, 1);
-	mdelay(3);
-	WRITE_ONCE(running, 0);
+	callback_works();
+	callback_ends();
 }
 
 static void owner_round(void)
@@ -29,14 +26,18 @@ static void owner_round(void)
 
 	if (!state)
 		return;
+	owner_expects();
 	timer_setup(&state->timer, f5_poll, TIMER_PINNED);
 	state->timer.expires = jiffies + 1;
 	add_timer_on(&state->timer, TIMER_CPU);
-	if (fixed || !planted_saw(&running) || timer_pending(&state->timer))
+	if (!owner_sees_it_run() || fixed || timer_pending(&state->timer)) {
+		owner_acted();
 		timer_shutdown_sync(&state->timer);
-	else
-		faults += READ_ONCE(running);
+	} else {
+		faults++;
+	}
 	kfree(state);
+	owner_acted();
 	while (READ_ONCE(running)) /* the module itself stays until the last callback is over */
 		cpu_relax();
 }

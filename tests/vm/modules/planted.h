@@ -23,7 +23,8 @@
 
 #define OWNER_CPU 0
 #define TIMER_CPU 1
-#define PATIENCE (HZ / 4) /* how long the owner waits for a callback that a busy host holds up */
+#define WORK_MS 50	/* of a callback, at most */
+#define PATIENCE_MS 250 /* how long the owner waits for a callback that a busy host holds up */
 
 static int fixed;
 module_param(fixed, int, 0444);
@@ -40,18 +41,38 @@ static unsigned int faults; /* how often the fault was there, by the module's ow
 
 static inline bool planted_over(void) { return time_after(jiffies, READ_ONCE(planted_end)); }
 
-/* Spin, so as to act while the other CPU is still inside its callback. */
-static inline bool planted_saw(const int *flag)
-{
-	unsigned long limit = jiffies + PATIENCE;
+/*
+ * What makes the interleaving certain, on a host of whatever load: the callback says that it runs and goes on until the owner has
+ * acted on it, and the owner waits until it runs. Both give up in time.
+ */
+static int running, acted;
 
-	while (!READ_ONCE(*flag)) {
-		if (time_after(jiffies, limit))
+static inline void callback_works(void)
+{
+	ktime_t limit = ktime_add_ms(ktime_get(), WORK_MS);
+
+	WRITE_ONCE(running, 1);
+	while (!READ_ONCE(acted) && ktime_before(ktime_get(), limit))
+		cpu_relax();
+}
+
+static inline void callback_ends(void) { WRITE_ONCE(running, 0); }
+
+static inline void owner_expects(void) { WRITE_ONCE(acted, 0); }
+
+static inline bool owner_sees_it_run(void)
+{
+	ktime_t limit = ktime_add_ms(ktime_get(), PATIENCE_MS);
+
+	while (!READ_ONCE(running)) {
+		if (ktime_after(ktime_get(), limit))
 			return false;
 		cpu_relax();
 	}
 	return true;
 }
+
+static inline void owner_acted(void) { WRITE_ONCE(acted, 1); }
 
 static void owner_round(void);
 

@@ -64,7 +64,7 @@ SYSTEMD = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
-os.execv(sys.executable, [sys.executable, "-m", "agent.broker", "--config", sys.argv[2], "--idle-exit", "0.5"])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "agent.broker", "--config", sys.argv[2], "--idle-exit", "0.5"])
 """
 
 
@@ -80,7 +80,7 @@ def folder() -> Iterator[Path]:
 
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:
     """Start a broker on `folder` and wait for its socket."""
-    command = [sys.executable, "-m", "agent.broker", "--config", str(folder / "agent.toml"), *more]
+    command = [sys.executable, "-P", "-m", "agent.broker", "--config", str(folder / "agent.toml"), *more]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20
     while not _answers(folder / "broker.sock") and child.poll() is None and time.monotonic() < deadline:

@@ -13,7 +13,7 @@ import pytest
 
 from agent import commands
 
-AGENTCTL = [sys.executable, "-m", "agent.cli"]
+AGENTCTL = [sys.executable, "-P", "-m", "agent.cli"]
 PART_1 = {"status", "doctor", "events", "probes", "timers", "sched", "config", "schema", "support-bundle"}
 # What `status` must not pay for.
 HEAVY = {"pydantic", "paho", "asyncio", "logging", "sqlite3", "subprocess", "ctypes", "annotated_types", "shutil", "psutil"}
@@ -159,7 +159,7 @@ def test_status_imports_nothing_heavy(config: str) -> None:
 def test_a_closed_pipe_is_quiet(config: str) -> None:
     """Pins that `agentctl … | head` ends without a complaint."""
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m agent.cli schema all --config {config} | true; echo ${{PIPESTATUS[0]}}"],
+        ["bash", "-c", f"{sys.executable} -P -m agent.cli schema all --config {config} | true; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,
         text=True,
         check=False,

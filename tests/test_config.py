@@ -307,7 +307,7 @@ def test_plain_data_comes_back(tmp_path: Path) -> None:
 
 def child(path: Path) -> subprocess.CompletedProcess[str]:
     """Run the check as agentd does."""
-    return subprocess.run([sys.executable, "-m", "agent.config", str(path)], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-P", "-m", "agent.config", str(path)], capture_output=True, text=True, check=False)
 
 
 def test_the_child_prints_the_config_or_the_problems(tmp_path: Path) -> None:

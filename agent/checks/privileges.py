@@ -35,7 +35,8 @@ def _capabilities(facts: Facts) -> Check:
         return Check("privileges", "capabilities", "degraded", reason, "as root: agentctl probes load; join group gatewarden")
     if "BPF" not in facts.capabilities and (version(facts.release) or PIN_READERS) < PIN_READERS:
         reason = f"{who}: reading pins takes CAP_BPF before Linux 5.19"
-        return Check("privileges", "capabilities", "degraded", reason, "add AmbientCapabilities=CAP_BPF to gatewarden.service")
+        remedy = "in gatewarden.service set CapabilityBoundingSet=CAP_BPF and AmbientCapabilities=CAP_BPF"
+        return Check("privileges", "capabilities", "degraded", reason, remedy)
     return Check("privileges", "capabilities", "ok", f"{who} reads pinned maps without any capability")
 
 

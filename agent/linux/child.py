@@ -14,6 +14,8 @@ from agent.linux import handover
 from agent.linux.handover import Handed
 from agent.model import Data
 
+# -P: a module that lies in the current directory is not ours, whatever its name (python -m would import it, as root maybe).
+_PYTHON = (sys.executable, "-P", "-m")
 _CONFIG_S = 20
 _LOADER_S = 60
 
@@ -25,7 +27,7 @@ def validated(path: Path) -> Data:
     """
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "agent.config", str(path)], capture_output=True, text=True, timeout=_CONFIG_S, check=False
+            [*_PYTHON, "agent.config", str(path)], capture_output=True, text=True, timeout=_CONFIG_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigError((Problem(str(path), 0, "", f"the check took longer than {_CONFIG_S} s"),)) from error
@@ -49,7 +51,7 @@ def loaded_probes(config: Path) -> Iterator[Handed]:
     ours, theirs = handover.pair()
     with ours, contextlib.ExitStack() as stack:
         child = subprocess.Popen(
-            [sys.executable, "-m", "agent.loader", "--config", str(config), "--give", str(theirs.fileno())],
+            [*_PYTHON, "agent.loader", "--config", str(config), "--give", str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
         )

@@ -52,7 +52,7 @@ class Box:
     def agentctl(self, *arguments: str, **environ: str) -> Ran:
         """Run agentctl on it, without a terminal."""
         done = subprocess.run(
-            [sys.executable, "-m", "agent.cli", "--config", str(self.config), *arguments],
+            [sys.executable, "-P", "-m", "agent.cli", "--config", str(self.config), *arguments],
             capture_output=True,
             check=False,
             timeout=60,

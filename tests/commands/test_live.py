@@ -176,7 +176,7 @@ def test_without_agentd_and_without_root_it_says_what_to_do(box: Box) -> None:
     """Pins exit 4 for an ordinary user, with both ways out."""
     box.path.chmod(0o755)
     done = subprocess.run(
-        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-m", "agent.cli", "timers"],
+        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-P", "-m", "agent.cli", "timers"],
         capture_output=True,
         check=False,
     )
@@ -197,7 +197,7 @@ def test_root_measures_this_kernel_without_agentd(box: Box) -> None:
 def test_ctrl_c_is_quiet(box: Box, serve: Serve) -> None:
     """Pins that an interrupted measurement ends with 130 and without a word."""
     serve_all(serve)
-    command = [sys.executable, "-m", "agent.cli", "--config", str(box.config), "timers", "--seconds", "30"]
+    command = [sys.executable, "-P", "-m", "agent.cli", "--config", str(box.config), "timers", "--seconds", "30"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         try:
             with pytest.raises(subprocess.TimeoutExpired):

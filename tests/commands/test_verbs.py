@@ -85,7 +85,7 @@ def test_a_damaged_store_is_one_line(box: Box) -> None:
 def test_follow_shows_each_once(box: Box, serve: Serve) -> None:
     """Pins `--follow --json`: JSON Lines, no record twice, new ones as they come."""
     serve({"events": [{"result": [event(1)]}, {"result": [event(1), event(2)]}, {"result": [event(1), event(2), event(3)]}]})
-    command = [sys.executable, "-m", "agent.cli", "--config", str(box.config), "events", "--follow", "--json"]
+    command = [sys.executable, "-P", "-m", "agent.cli", "--config", str(box.config), "events", "--follow", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout is not None
@@ -234,7 +234,7 @@ def test_doctor_names_a_socket_that_answers_rubbish(box: Box, serve: Serve) -> N
 def test_watch_goes_on_until_it_is_ended(box: Box, serve: Serve) -> None:
     """Pins `--watch N --json`: one object a line for each period."""
     serve({"status": [{"result": status("ok")}, {"result": status("critical")}]})
-    command = [sys.executable, "-m", "agent.cli", "--config", str(box.config), "status", "--watch", "0.1", "--json"]
+    command = [sys.executable, "-P", "-m", "agent.cli", "--config", str(box.config), "status", "--watch", "0.1", "--json"]
     begin = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         try:

@@ -13,10 +13,10 @@ run: build ## the agent on this machine, with a broker of its own on 127.0.0.1:1
 test: build ## everything that CI checks: linters, types, formats, and all tests that this machine can run
 	@$(VENV)/python -m pytest
 
-test-vm: build ## the live tests on Debian's kernels 6.1 and 6.12, in QEMU without KVM (some 4 minutes each)
+test-vm: build ## live tests and planted timer races on Debian's kernels 6.1, 6.12 and their -rt, in QEMU without KVM (10 minutes each)
 	@deploy/lab/install vm
 	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev,vm]'
-	@$(VENV)/python -m tests.vm $(if $(ROTATE),--rotate $(ROTATE))
+	@$(VENV)/python -m tests.vm $(if $(ROTATE),--rotate $(ROTATE)) $(if $(QUICK),--quick)
 
 bench: build ## the budgets of the design, as measured / must / aim
 	@$(VENV)/python -m tests.bench

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,12 +36,12 @@ def _names(prefix: str) -> tuple[str, ...]:
     return tuple(found.stdout.split())
 
 
-def newest(series: str) -> str:
-    """Give the newest image package of a series. Raises SystemExit if Debian has none."""
-    names = [name for name in _names("linux-image-6.") if re.fullmatch(SERIES[series], name)]
-    if not names:
+def newest_of(series: str, names: Iterable[str]) -> str:
+    """Give the newest image package of a series among `names`. Raises SystemExit if there is none."""
+    matching = [name for name in names if re.fullmatch(SERIES[series], name)]
+    if not matching:
         raise SystemExit(f"no kernel package matches {SERIES[series]}: apt-get update")
-    return max(names, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+    return max(matching, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
 
 
 def unpacked(package: str, into: Path, sign: str) -> None:
@@ -76,7 +77,7 @@ def _headers(abi: str, into: Path) -> Path:
 
 def kernel(series: str) -> Kernel:
     """Give a series' newest kernel, downloading it once."""
-    package = newest(series)
+    package = newest_of(series, _names("linux-image-6."))
     abi = package.removeprefix("linux-image-").removesuffix("-unsigned")
     unpacked(package, STORE / package, "boot/vmlinuz-*")
     return Kernel(package, abi, next((STORE / package).glob("boot/vmlinuz-*")), _headers(abi, STORE / f"headers-{abi}"))

@@ -119,10 +119,10 @@ def livepatch(setting: Setting) -> Iterator[Row]:
         yield Row("before the live patch", "race", str(before["verdict"]), before["verdict"] == "race")
         with patched(setting.module("lost_timer_patch")):
             after = race("prove", counter, seconds=PROVE_S)
-            listed = race("scan", seconds=2).get("patches", [])
+            listed = "lost_timer_patch" in str(race("scan", seconds=2))
         passed = after["verdict"] == "none seen" and not after["lost_updates"]
         yield Row("after it", "none seen", f"{after['verdict']}: {after['lost_updates']} lost of {after['writes']}", passed)
-        yield Row("scan lists it", "lost_timer_patch", str(listed), "lost_timer_patch" in str(listed))
+        yield Row("scan lists it", "lost_timer_patch", "listed" if listed else "not listed", listed)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from agent.linux.peer import Reply
 from agent.linux.pidwatch import PidWatch
 from agent.linux.unixserver import Credentials
 from agent.linux.worker import Worker
-from agent.model import Finding, Json, Sighting
+from agent.model import Finding, Json, Sighting, plain
 from agent.pipeline import Pipeline
 from agent.policies.response import Response
 from agent.ports import Action, Detector
@@ -38,7 +39,7 @@ from agent.service import Service
 from agent.status import Identity
 
 USAGE = 2
-_EVIDENCE = 50  # newest records that a snapshot keeps
+_TICK_S = 10.0  # detectors, own cost and health do not wait for a slow metrics period
 
 
 class Daemon:
@@ -61,11 +62,13 @@ class Daemon:
         worker = Worker("actions")
         stack.callback(worker.close)
         detectors, back = _detectors(settings), self._loop.call_soon_threadsafe
-        self._pipeline = Pipeline(boot, self._clock, store, detectors, Response(), self._actions(), worker.submit, back)
+        acts = self._actions()
+        self._pipeline = Pipeline(boot, self._clock, store, detectors, Response(), acts, worker.submit, back, self._fault)
         comms = workloads.comms(settings.workload)
         watched = workloads.watching(settings, comms)
         self._watched = workloads.watched(watched)
-        self._probing = Probing(watched, self._loop, self._pipeline, store.cursor, workloads.labeller(comms))
+        self._label = workloads.labeller(comms)
+        self._probing = Probing(watched, self._loop, self._pipeline, store.cursor, self._label)
         stack.callback(self._probing.close)
         self._service = Service(
             identity=_identity(settings, boot, facts.read(settings.paths)),
@@ -83,13 +86,17 @@ class Daemon:
         settings = self._settings
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.on_signal(number, self._loop.stop)
-        self._probing.start(self._path, may_load=_may_load(facts.read(settings.paths)))
+        self._probing.start(self._path, may_load=checks.may_load(facts.read(settings.paths)))
+        if why := self._probing.all_off():
+            self._service.identity = replace(self._service.identity, tier="E", tier_reason=why)
         self._service.start()
         self._reporting.start(self._service.birth())
         self._serve()
         self._watch_deaths()
         self._watch_clock()
-        self._loop.every(settings.metrics.period_s, self._service.tick, "tick")
+        period_s = settings.metrics.period_s
+        self._loop.every(min(period_s, _TICK_S), self._service.tick, "tick")
+        self._loop.every(period_s, self._service.sample, "sample")
         if period := sdnotify.watchdog_s():
             self._loop.every(period / 2, partial(sdnotify.notify, "WATCHDOG=1"), "sd watchdog")
         sdnotify.notify("READY=1")
@@ -120,10 +127,13 @@ class Daemon:
         """Without the eBPF probe, watched processes are held by pidfds."""
         if not self._probing.fallen_back("process_exit"):
             return
-        watch = PidWatch(self._loop, self._clock, self._watched, lambda found: self._pipeline.take([found]))
+        watch = PidWatch(self._loop, self._clock, self._watched, self._died)
         self._stack.callback(watch.close)
         watch.look()
-        self._loop.every(self._settings.metrics.period_s, watch.look, "look for processes")
+        self._loop.every(min(self._settings.metrics.period_s, _TICK_S), watch.look, "look for processes")
+
+    def _died(self, found: Sighting) -> None:
+        self._pipeline.take([self._label(found)])
 
     def _actions(self) -> Mapping[str, Action]:
         paths = self._settings.paths
@@ -132,10 +142,10 @@ class Daemon:
         return actions.bound(actions.Tools(self._clock, self._journal, archive, readers, self._switch_off))
 
     def _run_queue(self, _finding: Finding) -> Json:
-        return self._service.metrics().get("run_queue")
+        return self._probing.fresh("run_queue")
 
     def _events(self, _finding: Finding) -> Json:
-        return list[Json](self._reporting.recent(_EVIDENCE, None, None))
+        return list[Json](plain(event) for event in list(self._pipeline.latest))
 
     def _switch_off(self, probe: str) -> None:
         if not self._probing.off(probe):
@@ -160,10 +170,6 @@ def _ready(folder: Path) -> None:
         raise StoreError(
             f"{folder}: {error.strerror}; as root: install -d -o gatewarden -g gatewarden -m 0750 {folder}"
         ) from error
-
-
-def _may_load(found: facts.Facts) -> bool:
-    return found.uid == 0 or bool(found.capabilities and {"BPF", "PERFMON"} <= found.capabilities)
 
 
 def _identity(settings: Config, boot: str, found: facts.Facts) -> Identity:

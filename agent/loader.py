@@ -26,8 +26,6 @@ from agent.linux.loaded import Loaded
 from agent.model import Data
 from agent.ports import Probe
 
-MOUNTED_MARK = "bpffs-mounted"
-
 
 @dataclass(frozen=True, slots=True)
 class Loading:
@@ -63,9 +61,7 @@ def load(settings: Config) -> list[Loading]:
     """
     bpffs = settings.paths.bpffs_dir
     if pins.prepare(bpffs):
-        mark = settings.paths.runtime_dir / MOUNTED_MARK
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()
+        _mark(bpffs).touch()
     loader = Loader()
     results = [_pin_one(loader, bpffs, name) for name in settings.probes.enabled]
     wanted = {
@@ -98,11 +94,15 @@ def unload(settings: Config) -> list[str]:
     folders = pins.loaded_folders(bpffs)
     for folder in folders:
         pins.remove(folder)
-    mark = settings.paths.runtime_dir / MOUNTED_MARK
-    if mark.exists():
+    if _mark(bpffs).exists():
         pins.unmount(bpffs)
-        mark.unlink()
+        _mark(bpffs).unlink()
     return [folder.name for folder in folders]
+
+
+def _mark(bpffs: Path) -> Path:
+    """Say, beside the mount point and thus in a folder of root's, that we mounted it."""
+    return bpffs.with_name(f"{bpffs.name}.mounted")
 
 
 class Measuring:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from agent.model import Data, Decision, Event, Finding, Outcome, Record, Sighting, plain
 from agent.ports import Action, Clock, Detector, Policy, Store
+
+_LATEST = 64
 
 
 def nothing() -> None:
@@ -27,6 +31,10 @@ class Pipeline:
     """Runs an action where it may block; False if it cannot be run."""
     back: Callable[[Callable[[], None]], None]
     """Runs the rest on the loop's own thread again."""
+    fault: Callable[[str, Exception], None]
+    """Hears of a detector that raised."""
+    latest: deque[Event] = field(default_factory=lambda: deque(maxlen=_LATEST))
+    """The newest events, for whoever keeps evidence: the store may not have them on disk yet."""
     open: dict[tuple[str, str], Finding] = field(default_factory=dict)
 
     def take(
@@ -40,19 +48,30 @@ class Pipeline:
         `done` runs when all of it is durable. Actions run after the events and decisions were handed to the store.
         """
         events = [self._event(sighting) for sighting in sightings]
-        findings = [finding for event in events for detector in self.detectors for finding in detector.see(event)]
+        self.latest.extend(events)
         self.store.append([plain(event) for event in events], cursors or {}, done)
-        self._follow(findings)
+        self._follow([finding for event in events for finding in self._seen(event)])
 
     def sample(self, sighting: Sighting) -> None:
         """Show a reading that repeats each tick to the detectors, without recording it: only what follows is worth flash."""
-        event = self._event(sighting, recorded=False)
-        self._follow([finding for detector in self.detectors for finding in detector.see(event)])
+        self._follow(list(self._seen(self._event(sighting, recorded=False))))
 
     def tick(self) -> None:
         """Let time pass for the detectors."""
         now = self.clock.mono_ns()
-        self._follow([finding for detector in self.detectors for finding in detector.tick(now)])
+        self._follow([finding for one in self.detectors for finding in self._guarded(one, partial(one.tick, now))])
+
+    def _seen(self, event: Event) -> Iterator[Finding]:
+        for detector in self.detectors:
+            yield from self._guarded(detector, partial(detector.see, event))
+
+    def _guarded(self, detector: Detector, ask: Callable[[], Iterable[Finding]]) -> list[Finding]:
+        """Give what a detector concludes; a fault of its own is reported, and costs neither the event nor the others."""
+        try:
+            return list(ask())
+        except Exception as error:  # noqa: BLE001 - detectors are an open set
+            self.fault(f"detector {detector.name}", error)
+            return []
 
     def _event(self, sighting: Sighting, *, recorded: bool = True) -> Event:
         # The fact's own wall time: now, less what has passed on the monotonic clock since.

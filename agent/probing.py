@@ -1,50 +1,21 @@
-"""The probes that run in this agentd: where their objects come from, their rings, their aggregates, their own cost."""
+"""The probes that run in this agentd: their rings, their aggregates, their own cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent import fallback, probes
+from agent.attaching import Attaching, Running
 from agent.config import Config
-from agent.errors import BpfError, GatewardenError, LoadFailed, NotPermitted, ProbeError
-from agent.linux import pins
+from agent.errors import GatewardenError, LoadFailed
 from agent.linux.attached import Attached
 from agent.linux.bpf import possible_cpus
-from agent.linux.child import loaded_probes
-from agent.model import Data, Json, Sighting, State
+from agent.model import Data, Json, Sighting
 from agent.pipeline import Pipeline
-from agent.ports import Loop, Probe
+from agent.ports import Loop
 
 _BATCH = 256
-
-
-@dataclass(slots=True)
-class Running:
-    """One enabled probe: attached, or not with the reason why."""
-
-    name: str
-    probe: Probe
-    attached: Attached | None = None
-    origin: str = ""
-    """`pinned` (by `agentctl probes load`), `loaded` (by our own loader child), or the /proc file that serves instead."""
-    state: State = "unknown"
-    reason: str = ""
-    remedy: str = ""
-    bad_records: int = 0
-    stats: list[dict[str, int]] = field(default_factory=list)
-    misses: int | None = None
-    """Runs that the kernel skipped because the program was running on that CPU already; None where it does not say."""
-    ns_per_event: float | None = None
-    cpu_pct: float | None = None
-    last: Data = field(default_factory=dict)
-    """The snapshot of the last tick, for the difference."""
-
-    @property
-    def lost(self) -> int:
-        """Events that nobody will see: ring full, or a record that could not be read."""
-        return sum(row["lost"] for row in self.stats) + self.bad_records
 
 
 class Probing:
@@ -65,50 +36,14 @@ class Probing:
         self._pipeline = pipeline
         self._cursor = cursor
         self._cpus = possible_cpus()
+        self._attaching = Attaching(settings.paths.bpffs_dir, self._cpus)
         self.running = {name: Running(name, probes.load(name)) for name in settings.probes.enabled}
 
     def start(self, config_path: Path, *, may_load: bool) -> None:
         """Attach what is pinned; load the rest through a child if this process `may_load`; steer and watch all of it."""
-        bpffs = self._settings.paths.bpffs_dir
-        for run in self.running.values():
-            self._open_pins(run, bpffs)
-        missing = [run for run in self.running.values() if run.attached is None]
-        if missing and may_load:
-            self._load(config_path)
+        self._attaching.start(self.running, config_path, may_load=may_load)
         for run in self.running.values():
             self._watch(run)
-
-    def _open_pins(self, run: Running, bpffs: Path) -> None:
-        run.state, run.reason = "degraded", "not loaded, and this user may not load it"
-        run.remedy = "as root: agentctl probes load"
-        try:
-            folder = pins.folder_of(bpffs, run.name, probes.object_path(run.name))
-            if folder in pins.loaded_folders(bpffs):
-                run.attached = Attached.from_pins(folder, self._cpus)
-                run.origin = "pinned"
-        except NotPermitted as error:
-            run.reason, run.remedy = error.reason, error.remedy
-        except OSError:
-            run.reason, run.remedy = f"{probes.object_path(run.name)} is missing", "make -C bpf, or reinstall gatewarden"
-        except BpfError as error:
-            run.reason, run.remedy = (
-                f"pinned, but cannot be opened: {error}",
-                "run as a member of group gatewarden, kernel >= 5.19",
-            )
-
-    def _load(self, config_path: Path) -> None:
-        try:
-            for handed in loaded_probes(config_path):
-                run = self.running[handed.probe]
-                if handed.error is not None:
-                    run.reason, run.remedy = handed.error.reason, handed.error.remedy
-                elif handed.loaded is not None:
-                    run.attached = Attached(handed.loaded.maps, handed.loaded.programs, handed.loaded.links, self._cpus)
-                    run.origin, run.reason = "loaded", "; ".join(handed.loaded.left_out.values())
-        except ProbeError as error:
-            for run in self.running.values():
-                if run.attached is None:
-                    run.reason, run.remedy = error.reason, error.remedy
 
     def _watch(self, run: Running) -> None:
         if run.attached is None:
@@ -142,14 +77,14 @@ class Probing:
         """Take one batch; the ring is listened to again, and its space given back, once the batch is durable."""
         assert run.attached is not None
         assert run.attached.ring is not None
-        ring = run.attached.ring
-        self._loop.forget(ring.fd)
+        attached, ring = run.attached, run.attached.ring
+        self._loop.forget(ring.fd)  # until the batch is durable: its space is not given back before
         records = ring.read(_BATCH)
         sightings = [found for _position, record in records if (found := self._decode(run, record)) is not None]
         position = ring.position
 
         def durable() -> None:
-            if run.attached is not None:
+            if run.attached is attached:  # and not let go of meanwhile
                 ring.advance(position)
                 self._listen(run)
 
@@ -160,7 +95,10 @@ class Probing:
             return self._label(run.probe.sighting(memoryview(record)))
         except ValueError:
             run.bad_records += 1
-            return None
+        except Exception as error:  # noqa: BLE001 - probes are an open set: a fault of one must not deafen its ring
+            run.bad_records += 1
+            self._pipeline.fault(f"probe {run.name}", error)
+        return None
 
     def snapshot(self, name: str) -> Data:
         """Give the cumulative snapshot of one probe. Raises LoadFailed if it does not run, with the remedy."""
@@ -171,14 +109,30 @@ class Probing:
             raise LoadFailed(f"probe {name} is off: {run.reason}", run.remedy)
         return {**run.probe.snapshot(run.attached.maps), "lost": run.lost}
 
-    def tick(self, elapsed_s: float) -> Data:
-        """Read all aggregates and costs; gives `{probe: report of the interval}`."""
+    def tick(self, elapsed_s: float) -> None:
+        """Read every probe's own cost over the last `elapsed_s`; a pinned one that was replaced meanwhile is opened anew."""
+        for run in self.running.values():
+            if self._attaching.replaced(run):
+                self._reopen(run)
+            if run.attached is not None:
+                self._cost(run, run.attached, elapsed_s)
+
+    def _reopen(self, run: Running) -> None:
+        """Follow `agentctl probes unload` and `load`: what we hold is detached, and counts nothing any more."""
+        self._let_go(run)
+        run.stats, run.last = [], {}
+        self._attaching.open_pins(run)
+        self._watch(run)
+        if run.attached is None:
+            run.reason, run.remedy = "its pins were removed while agentd ran", "as root: agentctl probes load"
+
+    def sample(self) -> Data:
+        """Read all aggregates; gives `{probe: report since the last sample}`."""
         reports: Data = {}
         for run in self.running.values():
             if run.attached is None:
                 self._fall_back(run, reports)
                 continue
-            self._cost(run, run.attached, elapsed_s)
             fresh = run.probe.snapshot(run.attached.maps)
             reports[run.name] = run.probe.report(run.last, fresh)
             run.last = fresh
@@ -216,6 +170,11 @@ class Probing:
         """Give the names of the probes that run."""
         return [run.name for run in self.running.values() if run.attached is not None]
 
+    def all_off(self) -> str:
+        """Give why no probe runs, in the words of the first; empty if one does."""
+        off = [run.reason for run in self.running.values() if run.attached is None]
+        return off[0] if off and len(off) == len(self.running) else ""
+
     def map_kib(self) -> int:
         """Give the kernel memory of all maps in KiB."""
         return sum(run.attached.map_bytes() for run in self.running.values() if run.attached is not None) // 1024
@@ -224,14 +183,25 @@ class Probing:
         """Give the `probes` part of the status."""
         return [_row(run) for run in self.running.values()]
 
+    def fresh(self, name: str) -> Data:
+        """Give the report of one probe since the last sample. Raises LoadFailed. From any thread."""
+        run = self.running.get(name)
+        if run is None or run.attached is None:
+            raise LoadFailed(f"probe {name} does not run")
+        return run.probe.report(run.last, run.probe.snapshot(run.attached.maps))
+
     def close(self) -> None:
         """Let go of everything; unpinned probes are detached, pinned ones go on."""
         for run in self.running.values():
-            if run.attached is not None:
-                attached, run.attached = run.attached, None
-                if attached.ring is not None:
-                    self._loop.forget(attached.ring.fd)
-                attached.close()
+            self._let_go(run)
+        self._attaching.close()
+
+    def _let_go(self, run: Running) -> None:
+        if run.attached is not None:
+            attached, run.attached = run.attached, None
+            if attached.ring is not None:
+                self._loop.forget(attached.ring.fd)
+            attached.close()
 
 
 def _row(run: Running) -> Data:

@@ -22,6 +22,7 @@ from agent.telemetry import exposition
 
 _HEALTH_EVERY_S = 60.0
 _EVENTS_MOST = 1000
+_PAGE_S = 5.0
 
 
 class Telemetry(Protocol):
@@ -63,7 +64,8 @@ class Service:
     _started_ns: int = 0
     _health_ns: int = 0
     _verdict: str = ""
-    _latest: Data = field(default_factory=dict)
+    _page: bytes = b""
+    _page_ns: int = 0
 
     def start(self) -> None:
         """Take the first readings, and write the first status: before it there is nothing to differ from."""
@@ -72,21 +74,25 @@ class Service:
         self._write_status()
 
     def tick(self) -> None:
-        """Read, judge, tell: aggregates and own cost into detectors, status file, metrics and health."""
+        """Look after the probes and our own cost, let time pass for the detectors, write the status, tell the health."""
         assert self._first is not None
         assert self._last is not None
         stat = self.meter.read()
         now = self._reading(stat)
-        reports = self.probing.tick(now.t_s - self._last.t_s)
+        self.probing.tick(now.t_s - self._last.t_s)
         rows = self.probing.rows()
         self._cost = status.footprint(self._first, self._last, now, stat.uss_kib, self.probing.map_kib(), rows)
         self._last = now
         self.pipeline.sample(self._cost_sighting(rows))
         self.pipeline.tick()
-        self._latest = status.metrics(reports, procfs.pressure_data(), self._cost, rows)
         self._write_status()
-        self.telemetry.metric(self._latest)
         self._tell_health()
+
+    def sample(self) -> None:
+        """Send the aggregates since the last sample."""
+        reports = self.probing.sample()
+        pressure = procfs.pressure_data()
+        self.telemetry.metric(status.metrics(reports, pressure, self._cost, self.probing.rows()))
 
     def _reading(self, stat: SelfStat) -> Reading:
         return Reading(self.clock.mono_ns() / 1e9, stat.cpu_s, stat.wakeups, stat.flash_bytes)
@@ -146,16 +152,21 @@ class Service:
         return list[Json](self.telemetry.recent(max(1, min(limit, _EVENTS_MOST)), since, kind))
 
     def page(self) -> tuple[str, bytes]:
-        """Give the OpenMetrics page: cumulative aggregates, as a scraper wants them. Raises Unsupported."""
-        sections = {name: self.probing.snapshot(name) for name in self.probing.attached()}
+        """Give the OpenMetrics page: cumulative aggregates, as a scraper wants them. Raises Unsupported.
+
+        Rendering costs the loop some time, so a page serves all who ask within `_PAGE_S`.
+        """
+        now = self.clock.mono_ns()
+        if not self._page or now - self._page_ns > _PAGE_S * 1e9:
+            self._page, self._page_ns = self._rendered(), now
+        return exposition.CONTENT_TYPE, self._page
+
+    def _rendered(self) -> bytes:
+        sections = {name: status.largest(self.probing.snapshot(name)) for name in self.probing.attached()}
         sections["mqtt"] = self.telemetry.state()
         sections["agent"] = {} if self._cost is None else dict(asdict(self._cost))
         sections["probe"] = {"probes": self.probing.rows()}
-        return exposition.CONTENT_TYPE, exposition.render(sections)
-
-    def metrics(self) -> Data:
-        """Give the last metrics sample, for the OpenMetrics endpoint."""
-        return self._latest
+        return exposition.render(sections)
 
 
 def _part(row: Data, keys: tuple[str, ...]) -> Json:

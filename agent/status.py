@@ -11,6 +11,7 @@ from agent.model import Data, Finding, Json, State, worst
 SCHEMA = "gatewarden.status/1"
 SCHEMA_METRICS = "gatewarden.metrics/1"
 _TOP = 10
+_SERIES = 50  # of one table, on the OpenMetrics page
 _DAY_S = 86_400.0
 # Flash writes are told as a daily rate only once there is enough of a day to tell from.
 _FLASH_AFTER_S = 60.0
@@ -129,7 +130,7 @@ def _finding(finding: Finding) -> Data:
     }
 
 
-def metrics(reports: Data, pressure: Data, footprint: Footprint, probes: Sequence[Json]) -> Data:
+def metrics(reports: Data, pressure: Data, footprint: Footprint | None, probes: Sequence[Json]) -> Data:
     """Give one metrics sample: every probe's interval, cut to what a consumer plots, with PSI and our own cost."""
     return {
         "schema": SCHEMA_METRICS,
@@ -140,8 +141,27 @@ def metrics(reports: Data, pressure: Data, footprint: Footprint, probes: Sequenc
             for row in probes
             if isinstance(row, dict)
         ],
-        "agent": dict(asdict(footprint)),
+        "agent": {} if footprint is None else dict(asdict(footprint)),
     }
+
+
+def largest(snapshot: Data) -> Data:
+    """Cut each table of a cumulative snapshot to the `_SERIES` rows that counted most, so that a scraper's series stay few."""
+    return {key: _top(value) if isinstance(value, dict) else value for key, value in snapshot.items()}
+
+
+def _top(table: Data) -> Json:
+    if len(table) <= _SERIES or not all(isinstance(row, dict) for row in table.values()):
+        return table
+    ranked = sorted(table.items(), key=lambda item: -_counted(item[1]))
+    return dict(ranked[:_SERIES])
+
+
+def _counted(row: Json) -> int:
+    """Give how many values the histograms of a row hold."""
+    parts = row.values() if isinstance(row, dict) else ()
+    spreads = [part["buckets"] for part in parts if isinstance(part, dict) and "buckets" in part]
+    return sum(n for buckets in spreads if isinstance(buckets, dict) for n in buckets.values() if isinstance(n, int))
 
 
 def trimmed(report: Json) -> Json:

@@ -24,7 +24,7 @@ ROWS = (
     ("model", "errors", "kinds", "histogram", "layout"),
     ("ports", "config", "place"),
     ("probes", "detectors", "policies", "actions", "telemetry", "linux"),
-    ("pipeline", "control", "commands", "checks", "probing", "status", "service", "fallback", "workloads", "reporting"),
+    ("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads", "reporting"),
     ("daemon", "broker", "loader", "cli"),
 )
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}

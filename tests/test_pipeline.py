@@ -80,6 +80,9 @@ def at_once(job: Callable[[], None]) -> bool:
     return True
 
 
+faults: list[str] = []
+
+
 def hub() -> tuple[Pipeline, MemoryStore, list[str]]:
     """Give a pipeline over doubles, its store, and the list of what `note` was told."""
     noted: list[str] = []
@@ -89,7 +92,21 @@ def hub() -> tuple[Pipeline, MemoryStore, list[str]]:
         return Outcome(decision.t_mono_ns, "note", decision.finding.subject, ok=True, detail="noted")
 
     store = MemoryStore()
-    return Pipeline("boot", StillClock(), store, [Echo()], Always(), {"note": note}, at_once, run_now), store, noted
+    return (
+        Pipeline(
+            "boot",
+            StillClock(),
+            store,
+            [Echo()],
+            Always(),
+            {"note": note},
+            at_once,
+            run_now,
+            lambda name, _error: faults.append(name),
+        ),
+        store,
+        noted,
+    )
 
 
 def kinds(store: MemoryStore) -> list[str]:
@@ -150,3 +167,27 @@ def test_an_action_that_finds_no_room_is_an_outcome() -> None:
     outcomes = [record for batch, _cursors in store.batches for record in batch if record["record"] == "outcome"]
     assert [outcome["ok"] for outcome in outcomes] == [False, False]
     assert noted == []
+
+
+class Broken(Echo):
+    """A detector with a fault of its own."""
+
+    def see(self, event: Event) -> Iterable[Finding]:
+        """Fail on every event."""
+        raise ZeroDivisionError(event.kind)
+
+    def tick(self, now_ns: int) -> Iterable[Finding]:
+        """Fail on every tick."""
+        raise ZeroDivisionError(now_ns)
+
+
+def test_a_detector_that_raises_costs_neither_the_event_nor_the_others() -> None:
+    """The event is recorded with its ring position, the other detectors see it, and the fault is reported by name."""
+    pipeline, store, noted = hub()
+    pipeline.detectors = [Broken("broken"), Echo()]
+    faults.clear()
+    pipeline.take([LATE], {"ring": 64})
+    pipeline.tick()
+    assert store.batches[0][1] == {"ring": 64}
+    assert noted == ["some_timer_fn"]
+    assert faults == ["detector broken", "detector broken"]

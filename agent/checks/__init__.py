@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from agent.checks import kernel, live, privileges, resources
-from agent.checks._base import GROUPS, Check
+from agent.checks._base import GROUPS, Check, may_load
 from agent.checks.kernel import Tier, tier
 from agent.errors import Problem
 from agent.linux.facts import Facts
 from agent.model import STATES, Data, State, worst
 
-__all__ = ["GROUPS", "Check", "Facts", "Tier", "run", "tier", "verdict"]
+__all__ = ["GROUPS", "Check", "Facts", "Tier", "may_load", "run", "tier", "verdict"]
 
 SHOWN = 20  # problems of the configuration that get a check of their own
 

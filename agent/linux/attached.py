@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from agent.errors import BpfError
 from agent.linux.bpf import ObjectMaps, obj_get, open_pins
 from agent.linux.ring import Ring
 
@@ -16,18 +18,26 @@ class Attached:
     """Owns the fds. `maps` satisfies `ports.Maps`; `ring` is None for a probe without events."""
 
     def __init__(self, maps: Mapping[str, int], programs: Mapping[str, int], links: Mapping[str, int], cpus: int) -> None:
-        """Take over all fds. `links` are held open only because closing an unpinned one detaches its program."""
-        self.maps = ObjectMaps({name: fd for name, fd in maps.items() if name != RING}, cpus)
-        self.ring = Ring(maps[RING]) if RING in maps else None
-        self._map_fds = dict(maps)
+        """Take over all fds, also if it fails (BpfError). `links` are held because closing an unpinned one detaches."""
         self._programs = dict(programs)
         self._links = dict(links)
+        self._map_fds = dict(maps)
+        with ExitStack() as undo:
+            for fd in (*self._map_fds.values(), *self._programs.values(), *self._links.values()):
+                undo.callback(os.close, fd)
+            self.maps = ObjectMaps({name: fd for name, fd in maps.items() if name != RING}, cpus)
+            self.ring = Ring(maps[RING]) if RING in maps else None
+            undo.pop_all()
 
     @classmethod
     def from_pins(cls, folder: Path, cpus: int) -> Attached:
         """Open what `agentctl probes load` pinned in `folder`. Raises BpfError if this user may not."""
-        programs = {path.name.removeprefix("prog_"): obj_get(path, read_only=True) for path in sorted(folder.glob("prog_*"))}
-        return cls(open_pins(folder), programs, {}, cpus)
+        maps = open_pins(folder)
+        programs: dict[str, int] = {}
+        for path in sorted(folder.glob("prog_*")):
+            with suppress(BpfError):  # for root alone: then its misses are not known
+                programs[path.name.removeprefix("prog_")] = obj_get(path, read_only=True)
+        return cls(maps, programs, {}, cpus)
 
     def map_bytes(self) -> int:
         """Give the kernel memory of all maps (`memlock` of fdinfo, kernel/bpf/syscall.c bpf_map_show_fdinfo)."""

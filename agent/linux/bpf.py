@@ -14,6 +14,7 @@ import mmap
 import os
 import platform
 import struct
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -82,7 +83,7 @@ def parse_cpu_list(text: str) -> int:
 
 
 class Map:
-    """One map by its fd. Not thread-safe: the buffers of lookups are reused."""
+    """One map by its fd. The buffers of a call are reused by the next, under a lock: an action may read beside the loop."""
 
     def __init__(self, fd: int, cpus: int) -> None:
         """Take over `fd`."""
@@ -96,6 +97,7 @@ class Map:
         self._value = ctypes.create_string_buffer(stride * cpus if self.percpu else self.info.value_size or 1)
         self._attr = ctypes.create_string_buffer(32)
         self._view: mmap.mmap | None = None
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Give back the fd and the mapping."""
@@ -111,14 +113,15 @@ class Map:
 
     def lookup(self, key: bytes) -> bytes | None:
         """Give the raw value (all CPUs one after the other for a per-CPU map), None if there is none."""
-        self._key.raw = key
-        try:
-            self._element(_LOOKUP, ctypes.addressof(self._value))
-        except BpfError as error:
-            if error.errno == errno.ENOENT:
-                return None
-            raise
-        return self._value.raw
+        with self._lock:
+            self._key.raw = key
+            try:
+                self._element(_LOOKUP, ctypes.addressof(self._value))
+            except BpfError as error:
+                if error.errno == errno.ENOENT:
+                    return None
+                raise
+            return self._value.raw
 
     def update(self, key: bytes, value: bytes) -> None:
         """Set one entry. Raises BpfError (EPERM: opened read-only; E2BIG: full)."""
@@ -137,20 +140,22 @@ class Map:
 
     def keys(self) -> list[bytes]:
         """Give the keys there are now. Bounded by max_entries, also while an LRU map changes under it."""
-        found: list[bytes] = []
+        with self._lock:
+            return list(dict.fromkeys(self._walk()))
+
+    def _walk(self) -> Iterator[bytes]:
         key = 0
-        while len(found) < self.info.max_entries:
+        for _ in range(self.info.max_entries):
             struct.pack_into("=IIQQQ", self._attr, 0, self.fd, 0, key, ctypes.addressof(self._next), 0)
             try:
                 bpf_command(_NEXT_KEY, self._attr, "next key")
             except BpfError as error:
                 if error.errno == errno.ENOENT:
-                    break
+                    return
                 raise
             self._key.raw = self._next.raw
-            found.append(self._key.raw)
+            yield self._key.raw
             key = ctypes.addressof(self._key)
-        return list(dict.fromkeys(found))
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield what is there; entries that vanish meanwhile are left out."""

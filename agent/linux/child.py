@@ -6,7 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from agent.errors import ConfigError, LoadFailed, Problem
@@ -18,6 +18,7 @@ from agent.model import Data
 _PYTHON = (sys.executable, "-P", "-m")
 _CONFIG_S = 20
 _LOADER_S = 60
+_GRACE_S = 5
 
 
 def validated(path: Path) -> Data:
@@ -55,7 +56,7 @@ def loaded_probes(config: Path) -> Iterator[Handed]:
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
         )
-        stack.callback(_end, child)
+        ended = stack.enter_context(_ending(child))
         theirs.close()
         ours.settimeout(_LOADER_S)
         try:
@@ -63,11 +64,22 @@ def loaded_probes(config: Path) -> Iterator[Handed]:
                 yield handed
         except TimeoutError as error:
             raise LoadFailed(f"the loader took longer than {_LOADER_S} s", "agentctl probes load") from error
+        if code := ended():
+            raise LoadFailed(f"the loader ended with {code}", "see its last words above, or run agentctl probes load")
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+@contextlib.contextmanager
+def _ending(child: subprocess.Popen[bytes]) -> Iterator[Callable[[], int]]:
+    """Give the function that waits for the exit code; whatever happens, nothing of the child is left behind."""
+
+    def ended() -> int:
+        try:
+            return child.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return child.wait()
+
     try:
-        child.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+        yield ended
+    finally:
+        ended()

@@ -3,6 +3,7 @@
 Layout: `<bpffs_dir>/<probe>-<hash>/{<map>, link_<program>, prog_<program>}`, where `<hash>` is that of the compiled object:
 the same object finds its folder and is left alone; another one is loaded beside it before the old is removed. Modes: folders
 0750, maps 0640, those that agentd writes 0660, programs 0640 (their fdinfo counts misses), links 0600; all root:gatewarden.
+Programs attached as raw_tp are 0600: BPF_PROG_TEST_RUN would run them, for whoever can open them, on arguments of his choice.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import grp
 import hashlib
 import os
@@ -104,7 +106,7 @@ def pin(folder: Path, loaded: Loaded, steered: Collection[str]) -> None:
         for name, fd in loaded.maps.items():
             _pin(fd, draft / name, 0o660 if name in {"ctl", RING, *steered} else 0o640, gid)
         for name, fd in loaded.programs.items():
-            _pin(fd, draft / f"prog_{name}", 0o640, gid)
+            _pin(fd, draft / f"prog_{name}", 0o640 if loaded.attach == "tp_btf" else 0o600, gid)
         for name, fd in loaded.links.items():
             _pin(fd, draft / f"link_{name}", 0o600, gid)
         os.chown(draft, 0, gid)
@@ -130,3 +132,32 @@ def loaded_folders(bpffs: Path) -> list[Path]:
         if error.errno == errno.ENOENT:
             return []
         raise NotPermitted(f"{bpffs}: {error.strerror}", "run as root or as a member of group gatewarden") from error
+
+
+def place_of(folder: Path) -> tuple[Path, int]:
+    """Give `folder` and its inode, 0 if it is gone: another inode under the same name is another load."""
+    try:
+        return folder, folder.stat().st_ino
+    except OSError:
+        return folder, 0
+
+
+class Lock:
+    """Held by the one agentd that reads the rings in a bpffs: two would take each other's records."""
+
+    def __init__(self, bpffs: Path) -> None:
+        """Take the lock (flock(2) on the folder itself). Raises NotPermitted if another agentd has it."""
+        try:
+            self._fd = os.open(bpffs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NotPermitted(f"{bpffs}: {error.strerror}", "run as root or as a member of group gatewarden") from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            remedy = "give each agent a bpffs_dir of its own"
+            raise NotPermitted(f"another agentd reads the probes in {bpffs}", remedy) from error
+
+    def close(self) -> None:
+        """Give it up."""
+        os.close(self._fd)

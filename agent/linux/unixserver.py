@@ -49,10 +49,14 @@ def listen(path: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _clear(path)
-        sock.bind(str(path))
+        before = os.umask(0o777 & ~MODE)
+        try:
+            sock.bind(str(path))
+        finally:
+            os.umask(before)
+        # Whoever owns the folder may have put a link in the place of the socket by now: do not follow it.
         with contextlib.suppress(KeyError, PermissionError):
-            os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
-        path.chmod(MODE)
+            os.chown(path, -1, grp.getgrnam(GROUP).gr_gid, follow_symlinks=False)
         sock.listen(BACKLOG)  # only now can anybody connect: the rights are never looser than they should be
     except OSError as error:
         sock.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add, sub
 from typing import cast
 
 from agent.model import Data, Json
@@ -62,9 +63,9 @@ class Histogram:
         A counter that fell (an evicted and re-created entry) counts from zero. The maximum of an interval cannot be
         known from two cumulative ones: it is exact if it grew, else the upper edge of the highest bucket that did.
         """
-        if any(new < old for new, old in zip(self.counts, older.counts, strict=True)):
+        counts = tuple(map(sub, self.counts, older.counts))
+        if min(counts) < 0:
             return self
-        counts = tuple(new - old for new, old in zip(self.counts, older.counts, strict=True))
         top = max((index for index, n in enumerate(counts) if n), default=-1)
         grown = self.max_ns > older.max_ns
         peak = self.max_ns if grown else min(upper_edge(top), self.max_ns) if top >= 0 else 0
@@ -72,7 +73,7 @@ class Histogram:
 
     def plus(self, other: Histogram) -> Histogram:
         """Give both together."""
-        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        counts = tuple(map(add, self.counts, other.counts))
         return Histogram(counts, max(self.max_ns, other.max_ns))
 
     def plain(self) -> Data:
@@ -110,7 +111,6 @@ def from_plain(value: Json) -> Histogram:
 
 def total(parts: Sequence[Histogram]) -> Histogram:
     """Give the sum of `parts`."""
-    result = EMPTY
-    for part in parts:
-        result = result.plus(part)
-    return result
+    if not parts:
+        return EMPTY
+    return Histogram(tuple(map(sum, zip(*(part.counts for part in parts), strict=True))), max(part.max_ns for part in parts))

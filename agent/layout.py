@@ -40,8 +40,20 @@ class Layout:
         """Give the fields of `record` by name. Raises ValueError if `record` is shorter than the struct."""
         if len(record) < self.size:
             raise ValueError(f"{self.name}: {len(record)} bytes, want {self.size}")
-        flat = iter(self._struct.unpack_from(record))
-        return {name: _take(flat, count, kind) for name, count, kind in self._fields}
+        flat = self._struct.unpack_from(record)
+        found: dict[str, Value] = {}
+        at = 0
+        for name, count, kind in self._fields:
+            if kind in "sr":
+                found[name] = flat[at] if kind == "r" else text(flat[at])
+                at += 1
+            elif count:
+                found[name] = flat[at : at + count]
+                at += count
+            else:
+                found[name] = flat[at]
+                at += 1
+        return found
 
     def pack(self, **values: Value) -> bytes:
         """Give the bytes of a record; a field that is not named is zero."""

@@ -58,6 +58,8 @@ def grown(row: Data, old: Data, field: str) -> int:
 
 def spread(row: Data, old: Data, field: str) -> Histogram:
     """Give the histogram of an interval."""
+    if field in old and row.get(field) == old[field]:
+        return histogram.EMPTY
     new = histogram.from_plain(row.get(field))
     return new.minus(histogram.from_plain(old[field])) if field in old else new
 

@@ -64,6 +64,7 @@ class Service:
     _started_ns: int = 0
     _health_ns: int = 0
     _verdict: str = ""
+    _known: Facts | None = None
     _page: bytes = b""
     _page_ns: int = 0
 
@@ -120,11 +121,14 @@ class Service:
         atomic.write_json(self.status_file, self.status())
 
     def _tell_health(self) -> None:
-        """Send the verdict of the one check runner when it changes, and once a minute."""
-        found = checks.run(self.facts(), self.status())
-        verdict = checks.verdict(found)
+        """Send the verdict of the one check runner when it changes, and once a minute, when the machine's facts are read anew."""
         now = self.clock.mono_ns()
-        if verdict == self._verdict and now - self._health_ns < _HEALTH_EVERY_S * 1e9:
+        due = self._known is None or now - self._health_ns >= _HEALTH_EVERY_S * 1e9
+        if self._known is None or due:
+            self._known = self.facts()
+        found = checks.run(self._known, self.status())
+        verdict = checks.verdict(found)
+        if verdict == self._verdict and not due:
             return
         self._verdict, self._health_ns = verdict, now
         bad: list[Json] = [_plain(check) for check in found if check.state != "ok"]

@@ -53,6 +53,10 @@ class FileSink:
         assert self.spool is not None
         self.spool.acked([message.id for message in messages])
 
+    def hears(self) -> bool:
+        """Hear everything."""
+        return True
+
     def sample(self, message: Message) -> bool:
         """Take no samples."""
         return not message

@@ -90,8 +90,9 @@ class Publisher:
 
     def retry(self) -> None:
         """Connect at once (the clock was set, a network came up) if it waits for the next attempt."""
-        self._retry = True
-        self._poll.wake()
+        if not self._desk.up:
+            self._retry = True
+            self._poll.wake()
 
     def close(self) -> None:
         """Publish `offline`, disconnect, end the thread; in bounded time."""
@@ -112,6 +113,10 @@ class Publisher:
         else:
             self._desk.inbox.extend(messages)
         self._poll.wake()
+
+    def hears(self) -> bool:
+        """Whether there is a connection."""
+        return self._desk.up
 
     def sample(self, message: Message) -> bool:
         """Take a metrics sample; False if there is no connection."""
@@ -149,6 +154,7 @@ class Publisher:
     def _connect(self) -> Loss | None:
         """Run one connection."""
         self._attempts += 1
+        self._retry = False
         self._state = "connecting"
         link = Link(self._broker, self._who.names.client_id, self._will())
         return Session(link, self._window, self._desk, self._backlog, self._who, self._clock, self._marks).run(self._poll)
@@ -161,7 +167,6 @@ class Publisher:
         end = self._clock.mono_ns() + int(seconds * S)
         while not self._desk.stopping and not self._retry and (left := end - self._clock.mono_ns()) > 0:
             self._poll.wait(left / S)
-        self._retry = False
 
     def _tell(self, state: str, reason: str) -> None:
         """Show the state; report it if it is another one than was reported last."""

@@ -1,0 +1,113 @@
+"""Which data to watch when nobody says which: that of modules whose timer callbacks run, a few bytes of each variable at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent.collider.case import Case
+from agent.collider.inquiry import WINDOW_HITS, Inquiry
+from agent.collider.symbols import Symbol, Symbols
+from agent.collider.target import LENGTHS, Watched
+from agent.model import Data
+from agent.ports import Clock, WatchSpot
+
+REGISTERS = 4  # of x86: so many places at a time
+ROOM = 64  # bytes of one symbol that are looked at; kallsyms has no sizes, so a large array would never end
+SCAN_S, SCAN_S_MOST = 0.06, 1.0  # how long each group is watched for writers; doubles with each fruitless round
+SLICE_S = 4.0  # how long a group of candidates is watched before the next one gets its turn
+SECOND_NS = 1e9
+
+
+def suspects(callbacks: Sequence[Data], symbols: Symbols) -> list[str]:
+    """Give the modules whose timer callbacks ran: those that run on several CPUs first, then the busiest.
+
+    `callbacks` are the rows of the report of the probe `timers`.
+    """
+    weight: dict[str, tuple[int, int]] = {}
+    for row in callbacks:
+        module = symbols.module_of(str(row.get("function")))
+        cpus, count = row.get("cpus"), row.get("count")
+        if module and isinstance(count, int) and count > 0:
+            several = len(cpus) if isinstance(cpus, list) else 0
+            before = weight.get(module, (0, 0))
+            weight[module] = (max(before[0], several), before[1] + count)
+    return sorted(weight, key=lambda module: weight[module], reverse=True)
+
+
+def places(symbols: Symbols, module: str) -> list[Watched]:
+    """Cut the data of a module into places for a watchpoint: the first bytes of every variable, then those behind them."""
+    cut = [list(_pieces(symbol, symbols.room(symbol, ROOM))) for symbol in symbols.data_of(module)]
+    deepest = max(map(len, cut), default=0)
+    return [pieces[depth] for depth in range(deepest) for pieces in cut if depth < len(pieces)]
+
+
+def _pieces(symbol: Symbol, room: int) -> list[Watched]:
+    found: list[Watched] = []
+    at = symbol.address
+    end = symbol.address + room
+    while at < end:
+        length = max(item for item in LENGTHS if at % item == 0 and at + item <= end)
+        offset = at - symbol.address
+        name = f"{symbol.name}+{offset:#x}" if offset else symbol.name
+        found.append(Watched(name, WatchSpot(at, length), guessed=True))
+        at += length
+    return found
+
+
+@dataclass(slots=True)
+class Hunt:
+    """Rotates the debug registers over places until the time is over."""
+
+    inquiry: Inquiry
+    clock: Clock
+    case: Callable[[Watched], Case]
+    told: Callable[[str], None]
+    candidates: list[Case] = field(default_factory=list)
+    acquitted: list[Case] = field(default_factory=list)
+    scanned: set[str] = field(default_factory=set)
+    lost: int = 0
+
+    def run(self, wanted: Sequence[Watched], seconds: float) -> None:
+        """Scan all places for writers that read and write back, then watch those: for `seconds` in all. Raises a ProbeError."""
+        deadline = self.clock.mono_ns() + round(seconds * SECOND_NS)
+        window = SCAN_S
+        while wanted and (left := self._left(deadline)) > 0:
+            rest = [place for place in wanted if place.spot.address not in self._known()]
+            self._scan(rest, window, deadline)
+            open_cases = [case for case in self.candidates if not case.hot and not case.balance().lost]
+            for begin in range(0, len(open_cases), REGISTERS):
+                left = self._left(deadline)
+                if left > 0:
+                    self._watch(open_cases[begin : begin + REGISTERS], min(SLICE_S, left))
+            window = min(SCAN_S_MOST, 2 * window)
+
+    def _left(self, deadline: int) -> float:
+        return (deadline - self.clock.mono_ns()) / SECOND_NS
+
+    def _known(self) -> set[int]:
+        return {case.spot.address for case in (*self.candidates, *self.acquitted)}
+
+    def _scan(self, wanted: Sequence[Watched], seconds: float, deadline: int) -> None:
+        for begin in range(0, len(wanted), REGISTERS):
+            if self._left(deadline) <= 0:
+                return
+            group = [self.case(place) for place in wanted[begin : begin + REGISTERS]]
+            self.told(f"looking for writers of {', '.join(case.watched.name for case in group)} …")
+            self.inquiry.window(group, seconds, WINDOW_HITS // REGISTERS // 4)
+            self.scanned |= {case.watched.name.split("+")[0] for case in group}
+            for case in group:
+                self._sort(case)
+
+    def _sort(self, case: Case) -> None:
+        operations = [writer.operation for writer in case.writers.values()]
+        if any(operation.plain for operation in operations):
+            self.candidates.append(case)
+        elif operations and all(operation.atomic for operation in operations):
+            self.acquitted.append(case)
+        else:
+            self.lost += case.lost
+
+    def _watch(self, cases: Sequence[Case], seconds: float) -> None:
+        self.told(f"watching {', '.join(case.watched.name for case in cases)} …")
+        self.inquiry.run(cases, seconds)

@@ -89,27 +89,30 @@ def authorise(caller: Credentials) -> None:
         raise Refused(f"the broker serves user {USER} only, not uid {caller.uid}{hint}")
 
 
-def checked(name: str, given: Data) -> tuple[Verb, dict[str, object]]:
+def checked(name: str, given: Data, verbs: Mapping[str, Verb] = VERBS) -> tuple[Verb, dict[str, object]]:
     """Give the verb and its arguments, each checked. Raises BadRequest."""
-    verb = VERBS.get(name)
+    verb = verbs.get(name)
     if verb is None:
-        raise BadRequest(f"unknown verb {name[:64]!r}, known: {', '.join(VERBS)}")
+        raise BadRequest(f"unknown verb {name[:64]!r}, known: {', '.join(verbs)}")
     if given.keys() != verb.arguments.keys():
         raise BadRequest(f"{name}: takes exactly the arguments: {', '.join(verb.arguments) or 'none'}")
     return verb, {key: check(given[key]) for key, check in verb.arguments.items()}
 
 
-def answer(line: bytes, caller: Credentials, journal: Journal) -> Reply:
+def answer(line: bytes, caller: Credentials, journal: Journal, verbs: Mapping[str, Verb] = VERBS) -> Reply:
     """Serve one request and journal it, whatever becomes of it; a reply that cannot be journaled is withheld."""
     fields: Data = {"verb": "?", "arguments": {}, "uid": caller.uid, "pid": caller.pid}
     try:
         authorise(caller)
         name, arguments = wire.request(line)
         fields |= {"verb": name[:64], "arguments": arguments}
-        verb, good = checked(name, arguments)
+        verb, good = checked(name, arguments, verbs)
         given = verb.run(**good)
     except GatewardenError as error:
         return _journaled(Reply(wire.failure(error)), "warning", fields | {"result": str(error)}, journal)
+    except Exception as error:  # noqa: BLE001 - a fault of ours is a call too: it is journaled, and the caller hears of it
+        said = f"internal error: {type(error).__name__}: {error}"[:500]
+        return _journaled(Reply(wire.failure(GatewardenError(said))), "error", fields | {"result": said}, journal)
     return _journaled(Reply(wire.success(given.result), given.fd), "info", fields | {"result": "ok"}, journal)
 
 

@@ -41,9 +41,9 @@ class Place:
         return self.runtime_dir / "broker.sock"
 
     @property
-    def last_status(self) -> tuple[Path, ...]:
-        """Where agentd leaves its status for those who come when it is gone, newest first."""
-        return (self.runtime_dir / "status.json", self.state_dir / "status.json")
+    def last_status(self) -> Path:
+        """Where agentd leaves its status for those who come when it is gone."""
+        return self.runtime_dir / "status.json"
 
 
 def find(config: Path) -> Place:

@@ -62,13 +62,17 @@ class Reporting:
         """Give the `mqtt` part of the status."""
         stats = self.spool.stats()
         oldest = None if stats.oldest_wall is None else round(max(0.0, self._clock.wall() - stats.oldest_wall), 1)
+        drop = None if stats.dropped_ns is None else round((self._clock.mono_ns() - stats.dropped_ns) / 1e9, 1)
         link: Data = {"state": "off", "reason": "no [mqtt] section"} if self._publisher is None else self._publisher.state()
         return {
             **link,
             "backlog_bytes": stats.backlog_bytes,
             "oldest_s": oldest,
             "dropped": stats.dropped,
+            "dropped_s": drop,
             "store_failures": stats.failures,
+            "store_error": stats.error,
+            "store_faults": stats.faults,
         }
 
     def metric(self, payload: Data) -> None:

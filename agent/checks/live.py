@@ -9,6 +9,7 @@ from agent.model import Data
 
 LOST_SHARE = 0.01
 OLDEST_BACKLOG_S = 3600
+RECENT_S = 86_400  # a drop degrades for so long
 SHOWN = 20  # findings that get a check of their own
 START = "systemctl start gatewarden"
 
@@ -55,18 +56,24 @@ def telemetry(status: Data) -> Iterator[Check]:
         yield Check("telemetry", "mqtt", "unknown", "agentd does not say", START)
         return
     yield _broker(str(mqtt.get("state") or "unknown"), mqtt)
-    dropped = number(mqtt.get("dropped"))
-    if dropped:
-        yield Check(
-            "telemetry", "outbox", "degraded", f"{dropped:.0f} records dropped", "raise [outbox] bytes, or mend the broker"
-        )
-    else:
-        yield Check("telemetry", "outbox", "ok", f"{number(mqtt.get('backlog_bytes')):.0f} bytes wait, none dropped")
+    yield _outbox(mqtt)
+
+
+def _outbox(mqtt: Data) -> Check:
+    """Judge the store: by what was dropped lately. What was dropped long ago, or before this boot, is only told."""
+    dropped, drop_s = number(mqtt.get("dropped")), mqtt.get("dropped_s")
+    if error := mqtt.get("store_error"):
+        return Check("telemetry", "outbox", "degraded", str(error), "journalctl -u gatewarden, and the disk of state_dir")
+    if isinstance(drop_s, int | float) and drop_s < RECENT_S:
+        reason = f"{dropped:.0f} records dropped in all, the newest {drop_s / 3600:.1f} h ago"
+        return Check("telemetry", "outbox", "degraded", reason, "raise [outbox] bytes, or mend the broker")
+    told = f"{dropped:.0f} dropped, none lately" if dropped else "none dropped"
+    return Check("telemetry", "outbox", "ok", f"{number(mqtt.get('backlog_bytes')):.0f} bytes wait, {told}")
 
 
 def _broker(state: str, mqtt: Data) -> Check:
     """Judge the connection; being away for less than an hour is what the outbox is for."""
-    if state in {"connected", "ok", "off", "disabled", "none"}:
+    if state in {"connected", "off"}:
         return Check("telemetry", "mqtt", "ok", state)
     if state == "unknown":
         return Check("telemetry", "mqtt", "unknown", "agentd does not say", "agentctl status")

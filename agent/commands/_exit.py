@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agent.errors import BadRequest, ConfigError, GatewardenError, NotPermitted, NotRunning, Refused
+from agent.errors import BadRequest, ConfigError, GatewardenError, NotRunning
 from agent.model import STATES, State
 
 OK = 0
@@ -25,8 +25,6 @@ _OF_ERROR: tuple[tuple[type[Exception], int], ...] = (
     (ConfigError, USAGE),
     (BadRequest, USAGE),
     (NotRunning, NOT_RUNNING),
-    (Refused, UNKNOWN),
-    (NotPermitted, UNKNOWN),
     (GatewardenError, UNKNOWN),
     (OSError, USAGE),
 )

@@ -29,12 +29,13 @@ class Reset(TypedDict):
 
 
 class Mqtt(TypedDict):
-    """The way to the broker; sizes in bytes, ages in seconds, `dropped` in records."""
+    """The way to the broker; sizes in bytes, ages in seconds, `dropped` in records (`dropped_s` is the newest drop's age)."""
 
     state: str
     backlog_bytes: int | None
     oldest_s: float | None
     dropped: int | None
+    dropped_s: float | None
 
 
 class FindingRow(TypedDict):

@@ -31,7 +31,7 @@ def blank(place: Place) -> Data:
         "tier": None,
         "last_reset": {"cause": "unknown", "confidence": "none"},
         "probes": [],
-        "mqtt": {"state": "unknown", "backlog_bytes": None, "oldest_s": None, "dropped": None},
+        "mqtt": {"state": "unknown", "backlog_bytes": None, "oldest_s": None, "dropped": None, "dropped_s": None},
         "workloads": [],
         "streams": [],
         "gpus": [],
@@ -76,13 +76,11 @@ def _fits(item: Json, example: Json) -> bool:
 
 def last(place: Place) -> Data:
     """Give the last status that agentd wrote, with `stale_s` (its age; `null` if there never was one)."""
-    for path in place.last_status:
-        try:
-            status, written = _read(path, place)
-        except (OSError, BadRequest):
-            continue
-        return status | {"stale_s": round(max(0.0, SystemClock().wall() - written), 1)}
-    return blank(place) | {"boot_id": boot_id(), "stale_s": None}
+    try:
+        status, written = _read(place.last_status, place)
+    except (OSError, BadRequest):
+        return blank(place) | {"boot_id": boot_id(), "stale_s": None}
+    return status | {"stale_s": round(max(0.0, SystemClock().wall() - written), 1)}
 
 
 def _read(path: Path, place: Place) -> tuple[Data, float]:

@@ -68,9 +68,8 @@ def new(found: list[Data], seen: dict[str, None]) -> list[Data]:
 
 
 def _identity(row: Data) -> str:
-    """Events are known by boot and number; other records by their time and subject."""
-    keys = ("boot_id", "seq") if row.get("seq") is not None else ("boot_id", "t_mono_ns", "record", "subject")
-    return repr([row.get(key) for key in keys])
+    """Give the dedup key of its message: two decisions on one finding carry the same. Gaps are numbered apart."""
+    return repr((row.get("boot_id"), row.get("record") == "gap", row.get("stream_seq")))
 
 
 def _show(call: Call, found: list[Data]) -> None:

@@ -98,18 +98,6 @@ class SchedTimes:
     slices: int
 
 
-def parse_task_schedstat(text: str) -> SchedTimes | None:
-    """Read /proc/<pid>/schedstat."""
-    numbers = [_number(field) for field in text.split()[:3]]
-    return SchedTimes(*(n or 0 for n in numbers)) if len(numbers) == 3 and None not in numbers else None
-
-
-def read_task_schedstat(pid: int | str = "self", root: Path = ROOT) -> SchedTimes | None:
-    """Give the times of one task; None without CONFIG_SCHED_INFO, or if it is gone."""
-    text = read(root / "proc" / str(pid) / "schedstat")
-    return None if text is None else parse_task_schedstat(text)
-
-
 def parse_schedstat(text: str) -> dict[int, SchedTimes]:
     """Read /proc/schedstat (versions 15 to 17): the three last fields of each `cpuN` line."""
     found = {}

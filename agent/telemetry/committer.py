@@ -29,6 +29,7 @@ SAMPLES = 64  # kept in memory while the store fails
 ACKS = 256  # delivery marks that are written without waiting
 RETRY_NS = S  # after a commit that failed
 TIDY_NS = 600 * S
+FAULTS = 3  # in a row; then what the work stumbles over is given up
 
 
 class Sink(Protocol):
@@ -64,6 +65,10 @@ class Stats:
     flash_bytes: int | None = None
     failures: int = 0
     error: str = ""
+    dropped_ns: int | None = None
+    """Monotonic time of the newest drop in this boot."""
+    faults: int = 0
+    """Errors that nobody foresaw: bugs of ours."""
 
     def oldest_s(self, now_wall: float) -> float | None:
         """Give the age of the oldest undelivered message in seconds, None if there is none."""
@@ -72,12 +77,13 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One `Store.append`; `lost` records before it found no room in memory."""
+    """One `Store.append`; `lost` records before it were given up for `reason`."""
 
     records: Sequence[Data]
     cursors: Mapping[str, int]
     done: Callback
     lost: int = 0
+    reason: str = "memory"
 
 
 class Committer:
@@ -102,6 +108,7 @@ class Committer:
         self._acks: list[int] = []
         self._poison: list[tuple[int, str]] = []
         self._pages: list[Request] = []
+        self._faults, self._faults_in_a_row = 0, 0
         self._due_ns: int | None = None
         self._retry_ns = 0
         self._thin_ns = 0
@@ -163,10 +170,30 @@ class Committer:
             return
         try:
             self._work(now)
+            self._faults_in_a_row = 0
             self._settle("")
         except StoreError as error:
             self._retry_ns = now + RETRY_NS
             self._settle(str(error))
+
+    def fault(self, error: Exception) -> None:
+        """Take note of an error that nobody foresaw, told once. The third in a row costs what the work stumbles over."""
+        self._faults += 1
+        self._faults_in_a_row += 1
+        self._settle(f"a fault of the agent, please report it: {type(error).__name__}: {error}")
+        if self._faults_in_a_row >= FAULTS:
+            self._faults_in_a_row = 0
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Let go of the first of whatever waits, its records explained by a gap: the rest is worth more."""
+        if self._entries:
+            first = self._entries[0]
+            self.settled += len(first.records)
+            lost = first.lost + len(first.records)
+            self._entries[0] = Entry([], first.cursors, first.done, lost, "fault")
+        self._samples, self._acks = [], []
+        del self._poison[:1], self._pages[:1]
 
     def wait_s(self) -> float:
         """Give how long `work` may wait for company, in seconds."""
@@ -207,7 +234,7 @@ class Committer:
         n = 0
         for entry in self._entries:
             n += len(entry.records)
-            if group and n > GROUP_RECORDS:
+            if group and (n > GROUP_RECORDS or entry.reason != group[0].reason):
                 break
             group.append(entry)
         return group
@@ -216,7 +243,9 @@ class Committer:
         records = [record for entry in group for record in entry.records]
         cursors = {ring: position for entry in group for ring, position in entry.cursors.items()}
         lost = sum(entry.lost for entry in group)
-        made = self._outbox.append(records, cursors, lost=lost, samples=self._samples, delivered=self._acks)
+        reason = group[0].reason if group else ""
+        samples, acks = self._samples, self._acks
+        made = self._outbox.append(records, cursors, lost=lost, reason=reason, samples=samples, delivered=acks)
         del self._entries[: len(group)]
         self._samples, self._acks, self._due_ns = [], [], None
         self.settled += len(records)
@@ -251,6 +280,8 @@ class Committer:
             _flash_bytes(),
             before.failures + bool(error),
             error,
+            outbox.dropped_ns(),
+            self._faults,
         )
 
     def _tell(self, text: str) -> None:

@@ -39,6 +39,7 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "irq": ("line",),
 }
 EDGES = range(0, 4 * (38 - FIRST_BIT), 8)  # every second octave: 128 ns, 512 ns, 2 µs … 137 s
+_NO_METRICS = {"cpus"}  # a set as a bit mask is no quantity
 _NOT_LABELS = {"reason", "remedy", "schema", "state", "summary", "record"}
 _UNITS = {"_ns": ("_seconds", 1e-9), "_us": ("_seconds", 1e-6), "_kib": ("_bytes", 1024.0)}
 _NAME = re.compile(r"[^a-zA-Z0-9_]+")
@@ -117,7 +118,7 @@ def _row(page: _Page, name: str, labels: Mapping[str, str], row: Data) -> None:
         metric = f"{PREFIX}_{name}_{_clean(key)}"
         if isinstance(value, dict) and _is_histogram(value):
             _histogram(page, metric, labels, histogram.from_plain(value))
-        elif isinstance(value, int | float):
+        elif isinstance(value, int | float) and key not in _NO_METRICS:
             _number(page, metric, key, labels, float(value))
         elif key == "state" and isinstance(value, str) and labels:
             page.add(metric, "gauge", "", {**labels, "state": value}, 1.0)

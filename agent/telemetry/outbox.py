@@ -71,21 +71,22 @@ class Outbox:
         cursors: Mapping[str, int],
         *,
         lost: int = 0,
+        reason: str = "memory",
         samples: Sequence[Message] = (),
         delivered: Sequence[int] = (),
     ) -> list[Message]:
         """Commit it all in one transaction; give the messages that it made, gap records included.
 
-        `lost` records could not be held in memory before these: their numbers are passed over, and a gap record says so.
-        `samples` are metrics that were not delivered from memory. `delivered` are ids that the broker has. Raises StoreError
-        with everything as it was before.
+        `lost` records before these were given up: their numbers are passed over, and a gap record gives the `reason`.
+        `samples` are metrics that were not delivered from memory. `delivered` are ids that the broker has; delivered metrics
+        are of no more use and go. Raises StoreError with everything as it was before.
         Of a batch that would take more than a quarter of the outbox, the tail goes without its data.
         """
         bodies = self._bodies(records)
 
         def work() -> list[Message]:
             with self._store.change() as ledger:
-                made = self._writer.passed_over(lost)
+                made = self._writer.passed_over(lost, reason)
                 made += [self._writer.record(record, body) for record, body in bodies]
                 made += [self._writer.sample(sample) for sample in samples]
                 self._writer.deliver(delivered)
@@ -97,15 +98,6 @@ class Outbox:
         made = self._safely(work, 16 + size * 5 // (4 * PAGE))
         self._bound()
         return self._noted(made)
-
-    def delivered(self, ids: Sequence[int]) -> None:
-        """Mark what the broker has. Delivered metrics are of no more use and go. Raises StoreError."""
-
-        def work() -> None:
-            with self._store.change():
-                self._writer.deliver(ids)
-
-        self._safely(work)
 
     def quarantine(self, number: int, reason: str) -> list[Message]:
         """Take a message that the broker will never accept out of the backlog; gives the gap record. Raises StoreError."""
@@ -134,7 +126,7 @@ class Outbox:
 
         def work() -> list[Message]:
             with self._store.change():
-                return self._writer.gaps(bounds.drop_aged(self._store, self._clock.wall(), self._limits.max_age_s), "age")
+                return self._writer.dropped(bounds.drop_aged(self._store, self._clock.wall(), self._limits.max_age_s), "age")
 
         made = self._safely(work)
         self._bound()
@@ -145,6 +137,10 @@ class Outbox:
     def count(self, name: str) -> int:
         """Give a counter: `backlog.rows`, `backlog.bytes`, `dropped` or `quarantined`."""
         return self._store.ledger.counts.get(name, 0)
+
+    def dropped_ns(self) -> int | None:
+        """Give the monotonic time of the newest drop in this boot, None if there was none."""
+        return self._store.ledger.counts.get(self._writer.drop_key)
 
     def oldest_wall(self) -> float | None:
         """Give the wall time of the oldest undelivered message, None if all are delivered. Raises StoreError."""
@@ -248,7 +244,7 @@ class Outbox:
 
     def _drop(self, pages: int, order: bounds.Order, reason: str) -> None:
         with self._store.change():
-            made = self._writer.gaps(bounds.drop_pages(self._store, pages, order), reason)
+            made = self._writer.dropped(bounds.drop_pages(self._store, pages, order), reason)
         self._made += made
 
     def _hold_size(self) -> None:

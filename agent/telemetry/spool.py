@@ -51,7 +51,6 @@ class Spool:
         self._lost, self._lost_cursors = 0, dict[str, int]()
         self._closing = Flag()
         self._thread = Thread(target=self._run, name="spool", daemon=True)
-        self.faults = 0
 
     def start(self, sink: Sink | None) -> None:
         """Begin. Without a `sink` (no broker configured) metrics are not kept at all."""
@@ -111,11 +110,6 @@ class Spool:
         """Give the state of the store as of its last change."""
         return self._committer.stats
 
-    @property
-    def given_up(self) -> int:
-        """Records that found no room in memory and are not yet in a gap record."""
-        return self._lost
-
     def close(self) -> bool:
         """Commit what waits and close the outbox, in bounded time; False if the disk hangs."""
         if self._lost:
@@ -136,8 +130,9 @@ class Spool:
         while not self._closing.is_set():
             try:
                 self._turn()
-            except Exception:  # noqa: BLE001 - whatever it was, it must not end the thread; it is counted and shown
-                self.faults += 1
+            except Exception as error:  # noqa: BLE001 - whatever it was, it must not end the thread; it is counted and shown
+                with suppress(Exception):
+                    self._committer.fault(error)
                 self._closing.wait(PAUSE_S)
         self._finish()
 

@@ -46,13 +46,24 @@ class Writer:
         """Put one metrics sample, which has its number already, into the backlog."""
         return self._store.insert(message, METRICS, PENDING)
 
-    def passed_over(self, lost: int) -> list[Message]:
-        """Give `lost` records that memory could not hold their numbers, and the gap record that explains the hole."""
+    @property
+    def drop_key(self) -> str:
+        """The ledger's name for the monotonic time (ns) of the newest drop in this boot."""
+        return self._sequence("dropped_ns")
+
+    def passed_over(self, lost: int, reason: str) -> list[Message]:
+        """Give `lost` records that were never written their numbers, and the gap record that explains the hole."""
         if not lost:
             return []
         last = self._next(EVENT, lost)
         self._store.ledger.add("dropped", lost)
-        return self.gaps({(EVENT, self._boot_id): Gap(last - lost + 1, last, lost)}, "memory")
+        return self.dropped({(EVENT, self._boot_id): Gap(last - lost + 1, last, lost)}, reason)
+
+    def dropped(self, gaps: Gaps, reason: str) -> list[Message]:
+        """Put the gap records of what was dropped, and note when that was."""
+        if gaps:
+            self._store.ledger.set(self.drop_key, self._clock.mono_ns())
+        return self.gaps(gaps, reason)
 
     def gaps(self, gaps: Gaps, reason: str) -> list[Message]:
         """Put one gap record for each stream and boot."""

@@ -117,7 +117,7 @@ def status(state: str = "ok", **more: Any) -> dict[str, Any]:
                 "ns_per_event": None,
             },
         ],
-        "mqtt": {"state": "connected", "backlog_bytes": 2048, "oldest_s": 3.5, "dropped": 0},
+        "mqtt": {"state": "connected", "backlog_bytes": 2048, "oldest_s": 3.5, "dropped": 0, "dropped_s": None},
         "workloads": [],
         "streams": [],
         "gpus": [],

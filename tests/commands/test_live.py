@@ -176,7 +176,19 @@ def test_without_agentd_and_without_root_it_says_what_to_do(box: Box) -> None:
     """Pins exit 4 for an ordinary user, with both ways out."""
     box.path.chmod(0o755)
     done = subprocess.run(
-        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-P", "-m", "agent.cli", "timers"],
+        [
+            "setpriv",
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            sys.executable,
+            "-P",
+            "-m",
+            "agent.cli",
+            "timers",
+        ],
         capture_output=True,
         check=False,
     )

@@ -103,6 +103,18 @@ def test_follow_forgets_what_cannot_come_again() -> None:
     assert len(seen) <= 2000
 
 
+def test_follow_shows_two_decisions_on_one_finding() -> None:
+    """Pins that records are told apart by their message, not by what they carry; a gap has numbers of its own."""
+    finding: Data = {"detector": "timer_late", "subject": "tick"}
+    said: Data = {"record": "decision", "boot_id": "b", "t_mono_ns": 5, "t_wall": 1.0, "finding": finding}
+    rows: list[Data] = [
+        {**said, "action": "log", "stream_seq": 7},
+        {**said, "action": "snapshot", "stream_seq": 8},
+        {"record": "gap", "boot_id": "b", "t_wall": 1.0, "stream_seq": 7},
+    ]
+    assert new(rows, {}) == rows
+
+
 def test_probes_list(box: Box, serve: Serve) -> None:
     """Pins `probes`: the rows of the status, and exit 0 while agentd answers."""
     serve({"status": [{"result": status()}]})

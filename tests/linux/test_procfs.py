@@ -38,7 +38,6 @@ PARSERS: list[Callable[[str], object]] = [
     procfs.parse_pressure,
     procfs.parse_meminfo,
     procfs.parse_schedstat,
-    procfs.parse_task_schedstat,
     procfs.parse_counts,
     procfs.parse_fields,
     procfs.parse_capabilities,
@@ -61,8 +60,6 @@ def test_meminfo() -> None:
 def test_schedstat() -> None:
     """Pins the last three fields of each CPU's line; lines of another form are skipped."""
     assert procfs.parse_schedstat(SCHEDSTAT) == {0: SchedTimes(1145287047860, 56055931, 1018), 1: SchedTimes(20, 30, 40)}
-    assert procfs.parse_task_schedstat("12 34 56\n") == SchedTimes(12, 34, 56)
-    assert procfs.parse_task_schedstat("12 34\n") is None
 
 
 def test_counts() -> None:
@@ -93,7 +90,6 @@ def test_what_is_absent_is_unknown(tmp_path: Path) -> None:
     assert procfs.read_pressure(tmp_path) == {"cpu": None, "memory": None, "io": None, "irq": None}
     assert procfs.read_meminfo(tmp_path) is None
     assert procfs.read_schedstat(tmp_path) is None
-    assert procfs.read_task_schedstat("self", tmp_path) is None
     assert procfs.read_interrupts(tmp_path) is None
     assert procfs.read_softirqs(tmp_path) is None
     facts = procfs.read_process("self", tmp_path)

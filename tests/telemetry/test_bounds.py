@@ -62,7 +62,7 @@ def test_metrics_go_before_delivered_events_before_undelivered_ones(tmp_path: Pa
     """The order of dropping, seen by what is left as the pressure grows."""
     box = open_outbox(tmp_path, limits=SMALL)
     old = fill(box, 1, 60)
-    box.delivered([m.id for m in old])
+    box.append([], {}, delivered=[m.id for m in old])
     box.append([], {}, samples=samples(1, 60))
     fill(box, 61, 120)
     kept = box.pending(START, 1000)
@@ -109,7 +109,7 @@ def test_the_file_shrinks_after_a_drain(tmp_path: Path) -> None:
         box.append([], {}, samples=samples(n * 100, 100))
     full = box.file_bytes()
     while waiting := box.pending(START, 500):
-        box.delivered([m.id for m in waiting])
+        box.append([], {}, delivered=[m.id for m in waiting])
     box.tidy()
     assert box.file_bytes() < full // 10
     box.close()
@@ -119,7 +119,7 @@ def test_lack_of_head_room_sheds_history_but_no_undelivered_event(tmp_path: Path
     """When the file system is nearly full, metrics and delivered events go, the file shrinks and stops growing."""
     box = open_outbox(tmp_path)
     old = fill(box, 1, 1000)
-    box.delivered([m.id for m in old])
+    box.append([], {}, delivered=[m.id for m in old])
     fill(box, 1001, 50)
     before = (tmp_path / "outbox.db").stat().st_size
     box.close()
@@ -156,7 +156,7 @@ def test_whatever_happens_every_number_is_there_delivered_or_explained(
             last += n
         elif step == "deliver":
             waiting = [m for m in box.pending(START, n) if m.stream == EVENT]
-            box.delivered([m.id for m in waiting])
+            box.append([], {}, delivered=[m.id for m in waiting])
             delivered |= {m.seq for m in waiting}
         else:
             box.close()

@@ -92,7 +92,7 @@ def test_delivered_events_stay_as_history_and_delivered_metrics_go(outbox: Outbo
     """Delivery empties the backlog; `recent` still has the events."""
     made = outbox.append([event(1), event(2)], {}, samples=[sample(1)])
     assert outbox.count("backlog.rows") == 3
-    outbox.delivered([message.id for message in made])
+    outbox.append([], {}, delivered=[message.id for message in made])
     assert outbox.pending(START, 9) == []
     assert (outbox.count("backlog.rows"), outbox.count("backlog.bytes")) == (0, 0)
     assert [(row["seq"], row["delivered"]) for row in outbox.recent(9)] == [(1, True), (2, True)]
@@ -102,7 +102,7 @@ def test_delivered_events_stay_as_history_and_delivered_metrics_go(outbox: Outbo
 def test_marking_twice_or_unknown_ids_changes_nothing(outbox: Outbox) -> None:
     """A late acknowledgement of a row that is gone does no harm."""
     (message,) = outbox.append([event(1)], {})
-    outbox.delivered([message.id, message.id, 999])
+    outbox.append([], {}, delivered=[message.id, message.id, 999])
     assert outbox.count("backlog.rows") == 0
 
 
@@ -230,7 +230,7 @@ def test_any_sequence_of_steps_keeps_the_books(tmp_path_factory: pytest.TempPath
         if step == "append":
             made = box.append([event(1)] * data.draw(st.integers(0, 3)), {"r": 1}, lost=data.draw(st.integers(0, 2)))
         elif step == "deliver":
-            box.delivered([m.id for m in box.pending(START, data.draw(st.integers(0, 4)))])
+            box.append([], {}, delivered=[m.id for m in box.pending(START, data.draw(st.integers(0, 4)))])
         elif step == "quarantine" and (waiting := box.pending(START, 1)):
             made = box.quarantine(waiting[0].id, "test")
         elif step == "restart":

@@ -276,3 +276,12 @@ def test_a_fault_in_the_thread_does_not_end_it(tmp_path: Path) -> None:
         ears.wait("event")
         assert counter(agent, "faults") == 1
         agent.close()
+
+
+def test_a_wish_to_connect_at_once_is_over_with_the_connection(tmp_path: Path) -> None:
+    """Pins that `retry` while connected (a clock step) does not void the back-off after the next loss."""
+    with mosquitto(tmp_path / "broker") as broker, rig(tmp_path / "state", here(broker.port)) as agent:
+        wait_for(lambda: agent.state() == "connected", "a connection")
+        assert agent.publisher is not None
+        agent.publisher.retry()
+        assert not agent.publisher._retry

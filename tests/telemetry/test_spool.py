@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from agent.errors import StoreError
 from agent.linux.clock import SystemClock
 from agent.model import Data
 from agent.ports import Loop
-from agent.telemetry.committer import RETRY_NS, Committer, Entry
+from agent.telemetry.committer import FAULTS, RETRY_NS, Committer, Entry
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import EVENT, GAP, METRICS, Message, Request
 from agent.telemetry.spool import ROOM, Spool
@@ -111,7 +112,7 @@ def test_samples_go_from_memory_while_connected_and_into_the_backlog_otherwise(t
     stage.spool.metric({"n": 2})
     wait_for(lambda: taker.offered, "the stored sample", 5)
     assert [(m.stream, m.seq, m.id) for m in taker.samples + taker.offered] == [(METRICS, 1, 0), (METRICS, 2, 1)]
-    assert stage.spool.stats().backlog_rows == 1
+    wait_for(lambda: stage.spool.stats().backlog_rows == 1, "the row to be counted")
     stage.spool.close()
     again = Stage(tmp_path, taker)
     again.spool.metric({"n": 3})
@@ -190,7 +191,10 @@ def test_without_room_records_are_given_up_and_explained(tmp_path: Path) -> None
     wait_for(lambda: any(m.stream == GAP for m in taker.offered), "a gap record")
     assert spool.cursor("r") == ROOM + 10
     assert spool.stats().dropped == 10
+    assert spool.stats().dropped_ns is not None
     spool.close()
+    (tmp_path / "other").mkdir()
+    assert open_outbox(tmp_path).dropped_ns() is not None
 
 
 class Breakable:
@@ -242,7 +246,37 @@ def test_a_fault_in_the_thread_does_not_end_it(stage: Stage) -> None:
     done = threading.Event()
     stage.spool.append([event(1)], {}, done.set)
     assert done.wait(10)
-    assert stage.spool.faults == 1
+    wait_for(lambda: stage.spool.stats().faults == 1 and not stage.spool.stats().error, "the fault counted, and over")
+    assert "ZeroDivisionError" in stage.reports[0]
+    assert len(stage.reports) == 2  # it began, it ended
+
+
+class Unwritable(dict[str, Any]):
+    """A record that no encoder was made for."""
+
+    def get(self, key: str, default: object = None) -> object:
+        """Fail as a bug would."""
+        raise ZeroDivisionError(key, default)
+
+
+def test_what_always_fails_is_given_up_and_explained(tmp_path: Path) -> None:
+    """A batch that runs into a bug of ours each time is told once, costs itself alone, and its ring goes on."""
+    place = Breakable(tmp_path)
+    place.committer.sink = taker = Taker()
+    done: list[int] = []
+    place.committer.append(Entry([Unwritable(), event(1)], {"r": 1}, lambda: done.append(1)))
+    place.committer.append(Entry([event(2)], {"r": 2}, lambda: done.append(2)))
+    for _ in range(FAULTS):
+        with pytest.raises(ZeroDivisionError) as caught:
+            place.committer.work()
+        place.committer.fault(cast("Exception", caught.value))
+    place.committer.work()
+    assert done == [1, 2]
+    assert place.outbox.cursor("r") == 2
+    assert [json.loads(message.body)["reason"] for message in taker.offered if message.stream == GAP] == ["fault"]
+    assert (place.committer.stats.dropped, place.committer.stats.faults, len(place.reports)) == (2, FAULTS, 2)
+    assert place.committer.settled == 3
+    place.committer.finish()
 
 
 def test_an_idle_spool_sleeps(stage: Stage) -> None:

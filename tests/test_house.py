@@ -23,7 +23,7 @@ AGENT = ROOT / "agent"
 ROWS = (
     ("model", "errors", "kinds", "histogram", "layout"),
     ("ports", "config", "place"),
-    ("probes", "detectors", "policies", "actions", "telemetry", "linux"),
+    ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider"),
     ("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads", "reporting"),
     ("daemon", "broker", "loader", "cli"),
 )

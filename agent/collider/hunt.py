@@ -1,4 +1,4 @@
-"""Which data to watch when nobody says which: that of modules whose timer callbacks run, a few bytes of each variable at a time."""
+"""Which data to watch when nobody says which: that of modules whose timers run, a few bytes of each variable at a time."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from agent.collider.report import report
 from agent.collider.symbols import Symbols
 from agent.collider.target import Watched
 from agent.commands._call import Call
-from agent.errors import BadRequest, NotPermitted
+from agent.errors import BadRequest, Refused
 from agent.linux import kallsyms
 from agent.linux.brokerclient import BrokerClient
 from agent.linux.clock import SystemClock, pause
@@ -22,7 +22,7 @@ from agent.linux.watchpoint import Watchpoints
 from agent.model import Data
 
 AFTER = 4096  # bytes of a function behind the writing instruction that are looked at for jumps back
-MOST_S = 600.0
+MOST_JSON = 16 * 1024 * 1024
 POINTER = 8
 
 
@@ -68,19 +68,16 @@ def bench() -> Iterator[Bench]:
 
 
 def by_broker(call: Call, verb: str, target: str) -> Data | None:
-    """Have the broker measure where we are not root; None if we are. Raises what the broker says."""
+    """Have the broker measure where we are not root; None if we are. Raises what the broker says, or what stopped it."""
     if os.geteuid() == 0:
         return None
-    place = call.place()
-    fd = BrokerClient(place.broker).watchpoint(verb, target, call.option("seconds"))
-    with os.fdopen(fd, "rb") as pipe:
-        text = pipe.read(16 * 1024 * 1024)
+    with os.fdopen(BrokerClient(call.place().broker).watchpoint(verb, target, call.option("seconds")), "rb") as pipe:
+        said = pipe.read(MOST_JSON).decode(errors="replace")
     try:
-        found = json.loads(text)
+        found = json.loads(said)
     except ValueError as error:
-        raise BadRequest(f"{place.broker}: the measurement ended without a result") from error
-    if isinstance(found, dict) and "error" in found:
-        raise NotPermitted(str(found["error"]), str(found.get("remedy", "")))
+        lines = said.strip().splitlines() or ["the measurement ended without a word"]
+        raise Refused(lines[-1].removeprefix("agentctl: ")) from error
     if not isinstance(found, dict):
-        raise BadRequest(f"{place.broker}: the answer is no report")
-    return found
+        raise BadRequest("the broker's measurement gave no report")
+    return {key: value for key, value in found.items() if key != "schema"}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.linux.unix import ask, ask_fd
+from agent.model import Data
 
 ADDRESSES = 256  # of one `ksym` request
 
@@ -31,3 +32,11 @@ class BrokerClient:
             if isinstance(answer, list):
                 names |= {address: name for address, name in zip(part, answer, strict=False) if isinstance(name, str)}
         return names
+
+    def watchpoint(self, what: str, target: str, seconds: float) -> int:
+        """Have root run `agentctl race prove TARGET` (or hunt, in module TARGET); give the pipe that its JSON comes out of.
+
+        The caller reads to the end, which comes some seconds after `seconds`, and closes it. Text that is no JSON is an error.
+        """
+        request: Data = {"verb": "watchpoint", "what": what, "target": target, "seconds": seconds}
+        return ask_fd(self._path, request, self._timeout_s)[1]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from agent.errors import ConfigError, LoadFailed, Problem
+from agent.errors import ConfigError, LoadFailed, Problem, Refused
 from agent.linux import handover
 from agent.linux.handover import Handed
 from agent.model import Data
@@ -83,3 +84,26 @@ def _ending(child: subprocess.Popen[bytes]) -> Iterator[Callable[[], int]]:
         yield ended
     finally:
         ended()
+
+
+class Measurement:
+    """The one `agentctl` that the broker runs as root for its caller; what it says goes into a pipe."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether it still runs."""
+        return self._child is not None and self._child.poll() is None
+
+    def start(self, arguments: Sequence[str]) -> int:
+        """Start `agentctl` with `arguments`; give the pipe's reading end. Raises Refused while another one runs."""
+        if self.busy:
+            raise Refused("another measurement is under way, one at a time")
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        with os.fdopen(writing, "wb") as pipe:
+            self._child = subprocess.Popen(
+                [*_PYTHON, "agent.cli", *arguments], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT
+            )
+        return reading

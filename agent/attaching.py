@@ -31,8 +31,12 @@ class Running:
     state: State = "unknown"
     reason: str = ""
     remedy: str = ""
+    off: bool = False
+    """Switched off for good by the CPU budget: attached, but counting nothing."""
     bad_records: int = 0
     stats: list[dict[str, int]] = field(default_factory=list)
+    """The counters of each hook at the last tick, for the difference; `shown` are those of now."""
+    shown: list[dict[str, int]] = field(default_factory=list)
     misses: int | None = None
     """Runs that the kernel skipped because the program was running on that CPU already; None where it does not say."""
     ns_per_event: float | None = None
@@ -43,7 +47,7 @@ class Running:
     @property
     def lost(self) -> int:
         """Events that nobody will see: ring full, or a record that could not be read."""
-        return sum(row["lost"] for row in self.stats) + self.bad_records
+        return sum(row["lost"] for row in self.shown) + self.bad_records
 
 
 class Attaching:
@@ -70,9 +74,9 @@ class Attaching:
         run.remedy = "as root: agentctl probes load"
         try:
             folder = pins.folder_of(self._bpffs, run.name, path)
+            run.place = pins.place_of(folder)
             if folder in pins.loaded_folders(self._bpffs):
                 self._lock = self._lock or pins.Lock(self._bpffs)
-                run.place = pins.place_of(folder)
                 run.attached = Attached.from_pins(folder, self._cpus)
                 run.origin = "pinned"
         except NotPermitted as error:
@@ -84,8 +88,9 @@ class Attaching:
             run.remedy = "run as a member of group gatewarden, kernel >= 5.19"
 
     def replaced(self, run: Running) -> bool:
-        """Whether the pins that `run` holds open have been removed, or made anew, since."""
-        return run.attached is not None and run.origin == "pinned" and pins.place_of(run.place[0]) != run.place
+        """Whether the pins of `run` have been removed, or made anew, since we looked; not if we loaded it ourselves."""
+        ours = run.attached is not None and run.origin == "loaded"
+        return not ours and run.place[0] != Path() and pins.place_of(run.place[0]) != run.place
 
     def _load(self, running: Mapping[str, Running], config_path: Path) -> None:
         try:

@@ -79,6 +79,7 @@ class Daemon:
             budget_pct=settings.budget.cpu_pct,
             status_file=settings.paths.status_file,
             facts=partial(facts.read, settings.paths),
+            say=self._incident,
         )
 
     def run(self) -> None:
@@ -91,7 +92,8 @@ class Daemon:
             self._service.identity = replace(self._service.identity, tier="E", tier_reason=why)
         self._service.start()
         self._reporting.start(self._service.birth())
-        self._serve()
+        self._serve_control()
+        self._serve_metrics()
         self._watch_deaths()
         self._watch_clock()
         period_s = settings.metrics.period_s
@@ -112,13 +114,27 @@ class Daemon:
 
         self._stack.callback(ClockStep(self._loop, self._clock, stepped).close)
 
-    def _serve(self) -> None:
+    def _serve_control(self) -> None:
         verbs = self._service.verbs()
 
         def handler(line: bytes, _caller: Credentials) -> Reply:
             return Reply(control.answer(line, verbs, self._fault))
 
-        self._stack.callback(unixserver.serve(self._loop, self._control, handler, "control").close)
+        path = self._settings.paths.control_socket
+        listener = unixserver.serve(self._loop, self._control, handler, "control")
+        self._stack.callback(lambda: listener.close())  # noqa: PLW0108 - whichever it is by then
+
+        def keep() -> None:
+            """Listen anew if somebody removed the socket: nobody could reach us any more."""
+            nonlocal listener
+            if not path.is_socket():
+                listener.close()
+                listener = unixserver.serve(self._loop, unixserver.listen(path), handler, "control")
+                self._incident(f"{path} was gone: listening anew")
+
+        self._loop.every(_TICK_S, keep, "keep control socket")
+
+    def _serve_metrics(self) -> None:
         listen = self._settings.metrics.listen
         if listen:
             self._stack.callback(http.serve(self._loop, http.listen(listen), self._service.page).close)
@@ -188,6 +204,9 @@ def main() -> int:
     parser.add_argument("--config", type=Path, default=config.DEFAULT_PATH, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="check the configuration and exit")
     arguments = parser.parse_args()
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)  # there is nothing to reload or to dump: they must not end the agent
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))  # until the loop takes over
     os.umask(0o027)  # what we write is for root and group gatewarden, whoever starts us
     try:
         settings = config.from_plain(child.validated(arguments.config))

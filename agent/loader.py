@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def load_object(loader: Loader, probe: Probe) -> Loaded:
     try:
         return loader.load(path, probe.HOOKS)
     except LoadFailed as first:
-        with contextlib.suppress(ProbeError):
+        with suppress(ProbeError):
             return loader.load(path, probe.HOOKS, attach="raw_tp")
         raise first from None
 
@@ -60,6 +61,11 @@ def load(settings: Config) -> list[Loading]:
     objects of another version, and of probes that are no longer enabled, are removed.
     """
     bpffs = settings.paths.bpffs_dir
+    with pins.loading(bpffs):
+        return _load(settings, bpffs)
+
+
+def _load(settings: Config, bpffs: Path) -> list[Loading]:
     if pins.prepare(bpffs):
         _mark(bpffs).touch()
     loader = Loader()
@@ -136,7 +142,7 @@ def measuring(settings: Config, names: Sequence[str]) -> Iterator[Measuring]:
 
 def give(settings: Config, fd: int) -> None:
     """Load every enabled probe and hand it over; a probe that fails is told, and the others go on."""
-    with handover.adopt(fd) as end:
+    with suppress(BrokenPipeError), handover.adopt(fd) as end:  # agentd was killed meanwhile: nobody wants them
         try:
             loader = Loader()
         except ProbeError as error:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agent.model import Data, Decision, Event, Finding, Outcome, Record, Sighting, plain
+from agent.policies.recording import Recording
 from agent.ports import Action, Clock, Detector, Policy, Store
 
 _LATEST = 64
@@ -33,6 +34,8 @@ class Pipeline:
     """Runs the rest on the loop's own thread again."""
     fault: Callable[[str, Exception], None]
     """Hears of a detector that raised."""
+    recording: Recording = field(default_factory=Recording)
+    """Decides which events are worth a record of their own."""
     latest: deque[Event] = field(default_factory=lambda: deque(maxlen=_LATEST))
     """The newest events, for whoever keeps evidence: the store may not have them on disk yet."""
     open: dict[tuple[str, str], Finding] = field(default_factory=dict)
@@ -47,14 +50,14 @@ class Pipeline:
 
         `done` runs when all of it is durable. Actions run after the events and decisions were handed to the store.
         """
-        events = [self._event(sighting) for sighting in sightings]
+        events = [self._event(*self._weighed(sighting)) for sighting in sightings]
         self.latest.extend(events)
-        self.store.append([plain(event) for event in events], cursors or {}, done)
+        self.store.append([plain(event) for event in events if event.seq], cursors or {}, done)
         self._follow([finding for event in events for finding in self._seen(event)])
 
     def sample(self, sighting: Sighting) -> None:
         """Show a reading that repeats each tick to the detectors, without recording it: only what follows is worth flash."""
-        self._follow(list(self._seen(self._event(sighting, recorded=False))))
+        self._follow(list(self._seen(self._event(sighting, False))))
 
     def tick(self) -> None:
         """Let time pass for the detectors."""
@@ -73,7 +76,14 @@ class Pipeline:
             self.fault(f"detector {detector.name}", error)
             return []
 
-    def _event(self, sighting: Sighting, *, recorded: bool = True) -> Event:
+    def _weighed(self, sighting: Sighting) -> tuple[Sighting, bool]:
+        """Give `sighting` and whether it becomes a record; one after a storm says how many like it did not."""
+        left_out = self.recording.keep(sighting)
+        if left_out:
+            sighting = replace(sighting, data={**sighting.data, "left_out": left_out})
+        return sighting, left_out is not None
+
+    def _event(self, sighting: Sighting, recorded: bool) -> Event:  # noqa: FBT001 - beside its only callers
         # The fact's own wall time: now, less what has passed on the monotonic clock since.
         age = (self.clock.mono_ns() - sighting.t_mono_ns) / 1e9
         return Event(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from agent import fallback, probes
@@ -15,7 +16,7 @@ from agent.model import Data, Json, Sighting
 from agent.pipeline import Pipeline
 from agent.ports import Loop
 
-_BATCH = 256
+_BATCH, _BATCHES = 256, 8  # records in one commit, and commits on their way: as many as the store holds in memory
 
 
 class Probing:
@@ -52,7 +53,7 @@ class Probing:
             run.attached.maps.steer(run.probe.steer(self._settings.probes.options[run.name], run.attached.maps))
             run.last = run.probe.snapshot(run.attached.maps)
             run.stats = run.attached.maps.stats(len(run.probe.HOOKS))
-        except (GatewardenError, ValueError) as error:
+        except (GatewardenError, ValueError, KeyError) as error:  # KeyError: a map is missing among the pins
             run.attached.close()
             run.attached, run.state = None, "degraded"
             run.reason, run.remedy = f"cannot be steered: {error}", "agentctl probes unload, then load"
@@ -78,17 +79,24 @@ class Probing:
         assert run.attached is not None
         assert run.attached.ring is not None
         attached, ring = run.attached, run.attached.ring
-        self._loop.forget(ring.fd)  # until the batch is durable: its space is not given back before
-        records = ring.read(_BATCH)
-        sightings = [found for _position, record in records if (found := self._decode(run, record)) is not None]
-        position = ring.position
+        self._loop.forget(ring.fd)  # while a batch is not durable its space is not given back, and the fd stays readable
+        waiting = 0
 
-        def durable() -> None:
+        def durable(position: int) -> None:
+            nonlocal waiting
+            waiting -= 1
             if run.attached is attached:  # and not let go of meanwhile
                 ring.advance(position)
-                self._listen(run)
+                if not waiting:
+                    self._listen(run)
 
-        self._pipeline.take(sightings, {self._key(run): position}, durable)
+        batches = [batch for _ in range(_BATCHES) if (batch := (ring.read(_BATCH), ring.position))[0]]
+        waiting = len(batches)
+        for records, position in batches:
+            sightings = [found for _position, record in records if (found := self._decode(run, record)) is not None]
+            self._pipeline.take(sightings, {self._key(run): position}, partial(durable, position))
+        if not batches:
+            self._listen(run)
 
     def _decode(self, run: Running, record: bytes) -> Sighting | None:
         try:
@@ -105,7 +113,7 @@ class Probing:
         run = self.running.get(name)
         if run is None:
             raise LoadFailed(f"probe {name} is not enabled", f"add it to [probes] enabled; known: {', '.join(probes.names())}")
-        if run.attached is None:
+        if run.attached is None or run.off:
             raise LoadFailed(f"probe {name} is off: {run.reason}", run.remedy)
         return {**run.probe.snapshot(run.attached.maps), "lost": run.lost}
 
@@ -120,10 +128,10 @@ class Probing:
     def _reopen(self, run: Running) -> None:
         """Follow `agentctl probes unload` and `load`: what we hold is detached, and counts nothing any more."""
         self._let_go(run)
-        run.stats, run.last = [], {}
+        run.stats, run.shown, run.last = [], [], {}
         self._attaching.open_pins(run)
         self._watch(run)
-        if run.attached is None:
+        if run.attached is None and not run.place[1]:
             run.reason, run.remedy = "its pins were removed while agentd ran", "as root: agentctl probes load"
 
     def sample(self) -> Data:
@@ -132,6 +140,7 @@ class Probing:
         for run in self.running.values():
             if run.attached is None:
                 self._fall_back(run, reports)
+            if run.attached is None or run.off:
                 continue
             fresh = run.probe.snapshot(run.attached.maps)
             reports[run.name] = run.probe.report(run.last, fresh)
@@ -158,6 +167,7 @@ class Probing:
         if run is None or run.attached is None:
             return False
         run.attached.maps.steer(bytes(8))
+        run.off = True
         run.state, run.reason = "degraded", "switched off: the probes cost more CPU than [budget] allows"
         run.remedy = "raise [budget] cpu_pct, or leave the probe out of [probes] enabled; then restart agentd"
         return True
@@ -168,7 +178,7 @@ class Probing:
 
     def attached(self) -> list[str]:
         """Give the names of the probes that run."""
-        return [run.name for run in self.running.values() if run.attached is not None]
+        return [run.name for run in self.running.values() if run.attached is not None and not run.off]
 
     def all_off(self) -> str:
         """Give why no probe runs, in the words of the first; empty if one does."""
@@ -181,6 +191,9 @@ class Probing:
 
     def rows(self) -> list[Json]:
         """Give the `probes` part of the status."""
+        for run in self.running.values():
+            if run.attached is not None:
+                run.shown = run.attached.maps.stats(len(run.probe.HOOKS))
         return [_row(run) for run in self.running.values()]
 
     def fresh(self, name: str) -> Data:
@@ -211,11 +224,11 @@ def _row(run: Running) -> Data:
         "reason": run.reason,
         "remedy": run.remedy,
         "origin": run.origin,
-        "events": sum(row["runs"] for row in run.stats) if run.stats else 0,
+        "events": sum(row["runs"] for row in run.shown),
         "lost": run.lost,
-        "missed": sum(row["missed"] for row in run.stats),
+        "missed": sum(row["missed"] for row in run.shown),
         "recursion_misses": run.misses,
-        "suppressed": sum(row["suppressed"] for row in run.stats),
+        "suppressed": sum(row["suppressed"] for row in run.shown),
         "ns_per_event": None if run.ns_per_event is None else round(run.ns_per_event, 1),
         "cpu_pct": None if run.cpu_pct is None else round(run.cpu_pct, 4),
     }

@@ -13,7 +13,7 @@ from agent.errors import BadRequest
 from agent.linux import atomic, procfs
 from agent.linux.facts import Facts
 from agent.linux.selfstat import SelfStat, SelfStatReader
-from agent.model import Data, Json, Sighting
+from agent.model import Data, Json, Sighting, worst
 from agent.pipeline import Pipeline
 from agent.ports import Clock
 from agent.probing import Probing
@@ -57,6 +57,8 @@ class Service:
     budget_pct: float
     status_file: Path
     facts: Callable[[], Facts]
+    say: Callable[[str], None]
+    """Tells an operator, by the journal."""
     meter: SelfStatReader = field(default_factory=SelfStatReader)
     _first: Reading | None = None
     _last: Reading | None = None
@@ -64,6 +66,7 @@ class Service:
     _started_ns: int = 0
     _health_ns: int = 0
     _verdict: str = ""
+    _unwritten: str = ""
     _known: Facts | None = None
     _page: bytes = b""
     _page_ns: int = 0
@@ -115,13 +118,23 @@ class Service:
         uptime = (self.clock.mono_ns() - self._started_ns) / 1e9
         findings = list(self.pipeline.open.values())
         found = status.status(self.identity, uptime, self.probing.rows(), self.telemetry.state(), findings, self._cost)
-        return {**found, "t_wall": round(self.clock.wall(), 3)}
+        more: Data = {"t_wall": round(self.clock.wall(), 3), "left_out": self.pipeline.recording.left_out}
+        if self._unwritten:
+            more |= {"state": worst([found["state"], "degraded"]), "status_file": self._unwritten}  # type: ignore[list-item]
+        return {**found, **more}
 
     def _write_status(self) -> None:
-        atomic.write_json(self.status_file, self.status())
+        try:
+            atomic.write_json(self.status_file, self.status())
+        except OSError as error:
+            if not self._unwritten:
+                self.say(f"{self.status_file} cannot be written: {error.strerror}")
+            self._unwritten = str(error.strerror)
+        else:
+            self._unwritten = ""
 
     def _tell_health(self) -> None:
-        """Send the verdict of the one check runner when it changes, and once a minute, when the machine's facts are read anew."""
+        """Send the verdict of the one check runner when it changes, and once a minute, with the machine's facts read anew."""
         now = self.clock.mono_ns()
         due = self._known is None or now - self._health_ns >= _HEALTH_EVERY_S * 1e9
         if self._known is None or due:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+import subprocess
 import time
 import urllib.request
 from collections.abc import Callable
@@ -193,3 +195,64 @@ def test_systemd_hears_that_it_is_ready_and_alive(tmp_path: Path, lab_config: Ca
             while heard[-1] != b"STOPPING=1":
                 heard.append(systemd.recv(64))
     assert heard[:3] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+
+
+@pytest.mark.usefixtures("bpffs")
+def test_probes_that_are_unloaded_and_loaded_again_are_followed(lab_config: Callable[..., Path]) -> None:
+    """`probes unload` under a running agentd degrades its probes within a tick, with the remedy; `load` brings them back."""
+    path = lab_config(WATCH)
+    settings = config.check(path)
+    loader.load(settings)
+    with agent(path) as found:
+        loader.unload(settings)
+        wait_for(lambda: found.status()["probes"][0]["state"] == "degraded", "degraded")
+        wait_for(lambda: {row["state"] for row in found.status()["probes"]} == {"degraded"}, "all of them")
+        assert all(row["remedy"] == "as root: agentctl probes load" for row in found.status()["probes"])
+        loader.load(settings)
+        wait_for(lambda: {row["state"] for row in found.status()["probes"]} == {"ok"}, "ok again")
+        victim = _killed()
+        wait_for(lambda: _told(found.ctl("events")[1]["events"], [victim]), "the death")
+    loader.unload(settings)
+
+
+@pytest.mark.usefixtures("bpffs")
+def test_a_second_agent_does_not_take_the_first_ones_records(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """One bpffs has one reader: another agent with folders of its own says so and reads nothing."""
+    path = lab_config(WATCH)
+    settings = config.check(path)
+    loader.load(settings)
+    other = tmp_path / "other.toml"
+    other.write_text(path.read_text().replace("/state", "/state2").replace("/run", "/run2"))
+    with agent(path) as first, agent(other) as second:
+        assert {row["origin"] for row in first.status()["probes"]} == {"pinned"}
+        assert "pinned" not in {row["origin"] for row in second.status()["probes"]}
+    loader.unload(settings)
+
+
+def test_signals_that_mean_nothing_do_not_end_it_and_the_socket_is_kept(lab_config: Callable[..., Path]) -> None:
+    """SIGHUP and SIGUSR1 change nothing; a removed control socket is there again within a tick; SIGTERM ends with 0."""
+    with agent(lab_config(WATCH)) as found:
+        found.process.send_signal(signal.SIGHUP)
+        found.process.send_signal(signal.SIGUSR1)
+        socket_file = found.config.parent / "run/control.sock"
+        socket_file.unlink()
+        wait_for(socket_file.is_socket, "the socket", 25)
+        assert found.ctl("status")[0] in {0, 1}
+        assert found.end() == 0
+
+
+def test_a_full_runtime_dir_costs_the_status_file_alone(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """With no room for status.json the agent says so and is degraded, and goes on answering."""
+    path = lab_config(WATCH)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path / "run")], check=True)
+    try:
+        with agent(path) as found:
+            wait_for(lambda: found.status()["agent"].get("uss_kib"), "a tick")
+            with contextlib.suppress(OSError):
+                (tmp_path / "run/fill").write_bytes(bytes(1 << 20))
+            wait_for(lambda: found.status().get("status_file"), "the trouble in the status")
+            assert found.status()["state"] in {"degraded", "critical"}
+            (tmp_path / "run/fill").unlink()
+            wait_for(lambda: not found.status().get("status_file"), "the end of it")
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path / "run")], check=True)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
+from pathlib import PurePath
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -32,6 +33,7 @@ def faults(tree: dict[str, Any]) -> Iterator[Fault]:
     """Yield every problem between keys of `tree`."""
     for group in SETS:
         yield from _enabled(group, _table(tree.get(group)))
+    yield from _folders(_table(tree.get("paths")))
     yield from _mqtt(_table(tree.get("mqtt")))
     workloads, streams = _rows(tree.get("workload")), _rows(tree.get("stream"))
     yield from _unique("workload", workloads)
@@ -59,6 +61,15 @@ def _rows(value: Any) -> list[tuple[int, dict[str, Any]]]:
 
 def _strings(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _folders(paths: dict[str, Any]) -> Iterator[Fault]:
+    """Tell of a bpffs that would hide one of our own folders."""
+    bpffs = paths.get("bpffs_dir")
+    for key in ("state_dir", "runtime_dir"):
+        other = paths.get(key)
+        if isinstance(bpffs, str) and isinstance(other, str) and PurePath(other).is_relative_to(bpffs):
+            yield Fault(("paths", "bpffs_dir"), f"would hide {key}", "a folder of its own that holds neither of the others")
 
 
 def _enabled(group: str, section: dict[str, Any]) -> Iterator[Fault]:

@@ -16,7 +16,8 @@ import grp
 import hashlib
 import os
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.errors import BpfError, NotPermitted
@@ -66,6 +67,10 @@ def prepare(bpffs: Path) -> bool:
     try:
         bpffs.mkdir(mode=0o750, parents=True, exist_ok=True)
         if not is_bpffs(bpffs):
+            if any(bpffs.iterdir()):
+                raise NotPermitted(
+                    f"{bpffs} holds files, which a mount would hide", "give [paths] bpffs_dir a folder of its own"
+                )
             _mount(bpffs)
             mounted = True
         os.chown(bpffs, 0, group_id())
@@ -99,7 +104,7 @@ def pin(folder: Path, loaded: Loaded, steered: Collection[str]) -> None:
     The folder gets its final name last, so that a loader killed half-way leaves nothing that looks loaded.
     """
     gid = group_id()
-    draft = folder.with_name(f"{folder.name}_draft")
+    draft = folder.with_name(f"{folder.name}_draft{os.getpid()}")
     remove(draft)
     draft.mkdir(mode=0o750)
     try:
@@ -140,6 +145,22 @@ def place_of(folder: Path) -> tuple[Path, int]:
         return folder, folder.stat().st_ino
     except OSError:
         return folder, 0
+
+
+@contextmanager
+def loading(bpffs: Path) -> Iterator[None]:
+    """Be the only loader at work on `bpffs` for the length of the block; another one waits. Raises NotPermitted."""
+    path = bpffs.with_name(f"{bpffs.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotPermitted(f"{path}: {error.strerror}", "run as root") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 class Lock:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from agent import __version__
-from agent.model import Data, Finding, Json, State, worst
+from agent import __version__, checks
+from agent.model import Data, Finding, Json
 
 SCHEMA = "gatewarden.status/1"
 SCHEMA_METRICS = "gatewarden.metrics/1"
@@ -82,10 +82,15 @@ def _bpf_share(probes: Sequence[Json]) -> float | None:
 def status(
     identity: Identity, uptime_s: float, probes: Sequence[Json], mqtt: Data, findings: Sequence[Finding], cost: Footprint | None
 ) -> Data:
-    """Give the whole object, every key of the contract present."""
+    """Give the whole object, every key of the contract present; its state is the verdict of the live checks."""
+    found = _without_state(identity, uptime_s, probes, mqtt, findings, cost)
+    return {"schema": SCHEMA, "state": checks.live_verdict(found), **found}
+
+
+def _without_state(
+    identity: Identity, uptime_s: float, probes: Sequence[Json], mqtt: Data, findings: Sequence[Finding], cost: Footprint | None
+) -> Data:
     return {
-        "schema": SCHEMA,
-        "state": state(probes, mqtt, findings),
         "gateway": identity.gateway,
         "site": identity.site,
         "version": __version__,
@@ -104,20 +109,6 @@ def status(
         "findings": [_finding(finding) for finding in findings],
         "agent": {} if cost is None else dict(asdict(cost)),
     }
-
-
-def state(probes: Sequence[Json], mqtt: Data, findings: Sequence[Finding]) -> State:
-    """Give the worst of the parts. A broker that is away degrades nothing by itself: the outbox holds what it misses."""
-    parts: list[State] = [finding.state for finding in findings]
-    parts += [_as_state(row.get("state")) for row in probes if isinstance(row, dict)]
-    if mqtt.get("dropped"):
-        parts.append("degraded")
-    return worst(parts)
-
-
-def _as_state(value: Json) -> State:
-    known: dict[Json, State] = {"ok": "ok", "degraded": "degraded", "critical": "critical"}
-    return known.get(value, "unknown") if isinstance(value, str) else "unknown"
 
 
 def _finding(finding: Finding) -> Data:

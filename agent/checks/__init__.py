@@ -14,7 +14,7 @@ from agent.errors import Problem
 from agent.linux.facts import Facts
 from agent.model import STATES, Data, State, worst
 
-__all__ = ["GROUPS", "Check", "Facts", "Tier", "may_load", "run", "tier", "verdict"]
+__all__ = ["GROUPS", "Check", "Facts", "Tier", "live_verdict", "may_load", "run", "tier", "verdict"]
 
 SHOWN = 20  # problems of the configuration that get a check of their own
 
@@ -34,6 +34,11 @@ def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = 
         *live.telemetry(status),
         *resources.checks(facts),
     )
+
+
+def live_verdict(status: Data) -> State:
+    """Give the state of what agentd can say of itself at any moment: its probes, findings, connection and outbox."""
+    return verdict((*live.probes(status), *live.telemetry(status)))
 
 
 def verdict(checks: Iterable[Check]) -> State:

@@ -7,11 +7,11 @@ For `agentctl`, which must be quick, and the broker, which must be small. Only `
 from __future__ import annotations
 
 import re
-import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent import regular
 from agent.errors import ConfigError, Problem
 
 DEFAULT_CONFIG = Path("/etc/gatewarden/agent.toml")
@@ -49,16 +49,13 @@ class Place:
 def find(config: Path) -> Place:
     """Read `config`; without the default file the defaults hold. Raises ConfigError."""
     try:
-        if not stat.S_ISREG(config.stat().st_mode):  # a FIFO would keep us waiting
-            raise _fault(config, 0, "file", "is not a regular file")
-        with config.open("rb") as file:
-            raw = file.read(_LIMIT + 1)
+        raw = regular.read(config, _LIMIT + 1)
     except FileNotFoundError as error:
         if config == DEFAULT_CONFIG:
             return Place()
         raise _fault(config, 0, "file", "does not exist") from error
-    except OSError as error:
-        raise _fault(config, 0, "file", f"cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise _fault(config, 0, "file", f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(raw) > _LIMIT:
         raise _fault(config, 0, "file", f"is larger than {_LIMIT} bytes")
     return parse(raw, config)

@@ -190,3 +190,12 @@ def test_a_narrow_terminal_is_respected(config: str, columns: int) -> None:
     """Pins that sentences wrap at the terminal's width (a path that has no blank may stick out)."""
     _, shown = on_a_terminal(columns, "status", "--config", config, NO_COLOR="1")
     assert all(len(line) <= columns for line in shown.splitlines() if "/" not in line)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("arguments", [("config", "check", "/proc/kmsg"), ("--config", "/proc/kmsg", "status")])
+def test_a_configuration_that_would_wait_is_refused(arguments: tuple[str, ...]) -> None:
+    """Pins exit 2 for a file that looks regular and blocks its reader, by both readers of the configuration."""
+    ran = run(*arguments)
+    assert (ran.returncode, (ran.stdout + ran.stderr).count("\n")) == (2, 1)
+    assert re.search("without waiting|too large|larger than", ran.stdout + ran.stderr)

@@ -189,9 +189,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     for path, said in [
         (tmp_path / "none.toml", "cannot be read: No such file or directory"),
-        (tmp_path, "is not a regular file"),
-        (fifo, "is not a regular file"),
-        (Path("/dev/zero"), "is not a regular file"),
+        (tmp_path, "not a regular file"),
+        (fifo, "not a regular file"),
+        (Path("/dev/zero"), "not a regular file"),
         (Path("/tmp/a\0b"), "cannot be read: embedded null byte"),
     ]:
         with pytest.raises(ConfigError) as caught:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.linux.facts import Facts
-from agent.model import STATES, Data, Json, State
+from agent.model import State
 
 Group = Literal["configuration", "kernel", "privileges", "probes", "telemetry", "resources"]
 GROUPS: tuple[Group, ...] = ("configuration", "kernel", "privileges", "probes", "telemetry", "resources")
@@ -34,19 +34,3 @@ def may_load(facts: Facts) -> bool:
     """Tell whether this process may load programs."""
     held = facts.capabilities or frozenset()
     return "SYS_ADMIN" in held or {"BPF", "PERFMON"} <= held
-
-
-def rows(status: Data, key: str) -> list[Data]:
-    """Give the objects of a list in the status; what is none of that is left out."""
-    rows = status.get(key)
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-
-
-def state_of(value: Json) -> State:
-    """Narrow a value of the status to a state."""
-    return next((state for state in STATES if state == value), "unknown")
-
-
-def number(value: Json) -> float:
-    """Narrow a value of the status to a number, 0 if it is none."""
-    return value if isinstance(value, int | float) else 0.0

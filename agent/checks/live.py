@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.checks._base import Check, number, rows, state_of
+from agent import narrow
+from agent.checks._base import Check
 from agent.model import Data
+from agent.narrow import number, rows
 
 LOST_SHARE = 0.01
 OLDEST_BACKLOG_S = 3600
@@ -24,7 +26,7 @@ def probes(status: Data) -> Iterator[Check]:
     findings = rows(status, "findings")
     for row in findings[:SHOWN]:
         name = f"{row.get('detector')} {row.get('subject')}"
-        yield Check("probes", name, state_of(row.get("state")), str(row.get("summary") or ""), "agentctl events")
+        yield Check("probes", name, narrow.state(row.get("state")), str(row.get("summary") or ""), "agentctl events")
     if not findings:
         yield Check("probes", "findings", "ok", "none open")
 
@@ -40,7 +42,7 @@ def _agentd(status: Data) -> Check:
 
 def _probe(row: Data) -> Check:
     name, reason, remedy = (str(row.get(key) or "") for key in ("name", "reason", "remedy"))
-    state = state_of(row.get("state"))
+    state = narrow.state(row.get("state"))
     events, lost = number(row.get("events")), number(row.get("lost"))
     if state == "ok" and lost > LOST_SHARE * max(events, 1):
         reason, remedy = f"{lost:.0f} of {events:.0f} events lost", f"raise the budgets of [probes.{name}]"

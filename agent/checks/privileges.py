@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.checks._base import Check, may_load, rows, version
+from agent.checks._base import Check, may_load, version
 from agent.checks.kernel import tier
 from agent.linux.facts import Bpffs, Facts
 from agent.model import Data
+from agent.narrow import rows
 
 PIN_READERS = (5, 19)  # from here on reading pinned maps needs no capability (kernel commit c8644cd0efe7)
 SYMBOLS = (5, 13)  # from here on a program can resolve symbols itself (7b15523a989b)

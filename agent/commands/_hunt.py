@@ -18,12 +18,12 @@ from agent.commands._collider import Bench, bench, by_broker
 from agent.commands._live import measure
 from agent.commands._prove import view as case_view
 from agent.commands._screen import Screen
-from agent.commands._status import rows
 from agent.commands._status_view import text
 from agent.commands._table import number
 from agent.errors import BadRequest
 from agent.linux.clock import SystemClock
 from agent.model import Data, Json
+from agent.narrow import rows
 
 MODULE = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 TIMERS_S = 2.0  # how long callbacks are listened to

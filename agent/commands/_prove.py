@@ -11,10 +11,10 @@ from agent.commands._arguments import add_seconds
 from agent.commands._call import Call
 from agent.commands._collider import bench, by_broker
 from agent.commands._screen import Screen
-from agent.commands._status import rows
 from agent.commands._status_view import text
 from agent.commands._table import number, table, wrapped
 from agent.model import Data
+from agent.narrow import rows
 
 HEADERS = ("WRITER", "INSTRUCTION", "ATOMIC", "CONTEXT", "CPUS", "WRITES")
 STYLES = {"race": "critical", "none seen": "ok", "inconclusive": "degraded"}

@@ -102,15 +102,3 @@ def running(status: Data) -> bool:
 def state_of(status: Data) -> State:
     """Give its verdict."""
     return cast("State", status["state"])
-
-
-def rows(status: Data, key: str) -> list[Data]:
-    """Give the objects listed under `key`."""
-    found = status.get(key)
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
-
-
-def part(status: Data, key: str) -> Data:
-    """Give the object under `key`, an empty one if there is none."""
-    found = status.get(key)
-    return found if isinstance(found, dict) else {}

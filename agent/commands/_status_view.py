@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.commands._screen import Screen, clean
-from agent.commands._status import part, rows, running, state_of
+from agent.commands._status import running, state_of
 from agent.commands._table import NOTHING, duration, number, pairs, size, table, wrapped
 from agent.model import Data, Json
+from agent.narrow import part, rows
 
 INDENT = "  "
 

@@ -12,9 +12,9 @@ from typing import cast
 from agent.commands import _doctor, _exit
 from agent.commands._call import Call
 from agent.commands._screen import Screen
-from agent.commands._status import rows
 from agent.commands._status_view import INDENT, reasons, text
 from agent.model import Data, State
+from agent.narrow import rows
 
 EXAMPLES = """examples:
   agentctl doctor

@@ -19,11 +19,11 @@ from agent.commands._histogram import draw
 from agent.commands._live import Measured, measure
 from agent.commands._rows import spread, three
 from agent.commands._screen import Screen
-from agent.commands._status import rows
 from agent.commands._status_view import text
 from agent.commands._table import micros, number, table
 from agent.errors import BadRequest
 from agent.model import Data, Json
+from agent.narrow import part, rows
 
 EXAMPLES = """examples:
   agentctl sched --seconds 10
@@ -131,8 +131,7 @@ def view(screen: Screen, result: Data, seconds: float, top: int) -> Iterator[str
 
 
 def _process(row: Data) -> tuple[str, ...]:
-    summary = row.get("run_queue_us")
-    waits = summary.get("count") if isinstance(summary, dict) else None
+    waits = part(row, "run_queue_us").get("count")
     return (
         text(row.get("comm")),
         text(row.get("pid")),

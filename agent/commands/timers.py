@@ -18,10 +18,10 @@ from agent.commands._histogram import draw
 from agent.commands._live import measure
 from agent.commands._rows import spread, three
 from agent.commands._screen import Screen
-from agent.commands._status import rows
 from agent.commands._status_view import text
 from agent.commands._table import NOTHING, number, table
 from agent.model import Data, Json
+from agent.narrow import rows
 
 EXAMPLES = """examples:
   agentctl timers --seconds 10

@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agent import narrow
 from agent.model import STATES, Data, Event, Finding, State
 
 SUBJECTS = 256
@@ -60,8 +61,7 @@ class Case:
 
 def number(data: Data, key: str) -> float:
     """Give a number of an event, 0 if it has none of that name."""
-    value = data.get(key)
-    return value if isinstance(value, int | float) else 0.0
+    return narrow.number(data.get(key))
 
 
 def word(data: Data, key: str, otherwise: str) -> str:

@@ -8,6 +8,7 @@ from agent import histogram
 from agent.histogram import Histogram
 from agent.layout import Value, text
 from agent.model import Data, Json
+from agent.narrow import count, objects
 
 FRAMES = 12
 SYMBOL = 40
@@ -39,15 +40,9 @@ def buckets(record: dict[str, Value], name: str, peak: str) -> Histogram:
     return histogram.of(counts if isinstance(counts, tuple) else (), number(record[peak]))
 
 
-def count(value: Json) -> int:
-    """Narrow a JSON value that is known to be a whole number."""
-    return value if isinstance(value, int) else 0
-
-
 def rows(snapshot: Data, table: str) -> dict[str, Data]:
     """Give the objects in `snapshot[table]` by name (in `snapshot` itself for an empty `table`)."""
-    found = snapshot.get(table) if table else snapshot
-    return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}
+    return objects(snapshot.get(table) if table else snapshot)
 
 
 def grown(row: Data, old: Data, field: str) -> int:

@@ -16,8 +16,9 @@ from agent import histogram
 from agent.histogram import Histogram
 from agent.layout import Layout, Value
 from agent.model import Data, Json, Severity, Sighting
+from agent.narrow import count
 from agent.ports import Hook, Maps
-from agent.probes._decode import STACK, buckets, count, grown, number, pick, rows, spread, stack, summary, weight
+from agent.probes._decode import STACK, buckets, grown, number, pick, rows, spread, stack, summary, weight
 
 NAME = "run_queue"
 HOOKS = (

@@ -12,8 +12,9 @@ from annotated_types import Ge, Le
 
 from agent.layout import Layout
 from agent.model import Data, Json, Severity, Sighting
+from agent.narrow import count
 from agent.ports import Hook, Maps
-from agent.probes._decode import STACK, buckets, count, grown, number, pick, rows, spread, stack, summary
+from agent.probes._decode import STACK, buckets, grown, number, pick, rows, spread, stack, summary
 
 NAME = "softirq"
 HOOKS = (

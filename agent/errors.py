@@ -9,6 +9,7 @@
     ├── BpfError               one bpf(2) call on an existing object failed
     ├── StoreError             state_dir cannot hold what must be kept
     ├── NotRunning             nobody answers on the control socket
+    ├── Busy                   somebody listens there, but has no place for this caller now
     ├── Refused                a request that this caller may not make
     └── BadRequest             a request that is not of the protocol's form
 
@@ -87,6 +88,10 @@ class StoreError(GatewardenError):
 
 class NotRunning(GatewardenError):
     """agentd (or the broker) does not answer on its socket."""
+
+
+class Busy(GatewardenError):
+    """agentd (or the broker) runs and cut this caller off, or did not let it in: others take all its places."""
 
 
 class Refused(GatewardenError):

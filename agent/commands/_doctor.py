@@ -9,7 +9,7 @@ from agent import place as _place
 from agent.checks import Check
 from agent.commands import _status
 from agent.config import Paths
-from agent.errors import BadRequest, ConfigError, Problem, Refused
+from agent.errors import BadRequest, Busy, ConfigError, Problem, Refused
 from agent.linux import facts
 from agent.model import Data, Json
 from agent.place import DEFAULT_CONFIG, Place
@@ -32,6 +32,9 @@ def result(path: Path) -> Data:
 def _agentd(place: Place) -> tuple[Data | None, tuple[Check, ...]]:
     try:
         status = _status.fetch_or_last(place)
+    except Busy as error:
+        remedy = "try again; if it lasts, something keeps its connections: ss -xp | grep control.sock"
+        return None, (Check("probes", "control socket", "unknown", str(error), remedy),)
     except (Refused, BadRequest) as error:
         remedy = "run it as root or as a member of the group gatewarden, with the agentctl of the same version"
         return None, (Check("probes", "control socket", "unknown", str(error), remedy),)

@@ -12,7 +12,7 @@ from agent.commands import _settings
 from agent.commands._call import Call, Source
 from agent.errors import BadRequest, GatewardenError, NotRunning, Refused
 from agent.linux.clock import SystemClock, pause
-from agent.linux.unix import ask
+from agent.linux.unix import ask_patiently
 from agent.model import Data, Json
 from agent.place import Place
 
@@ -27,7 +27,7 @@ class Agentd:
 
     def snapshot(self, name: str) -> Data:
         """Ask agentd for the cumulative state of one probe."""
-        found = ask(self.place.control, {"verb": "snapshot", "probe": name}, TIMEOUT_S)
+        found = ask_patiently(self.place.control, {"verb": "snapshot", "probe": name}, TIMEOUT_S)
         if not isinstance(found, dict):
             raise BadRequest(f"{self.place.control}: the answer is no snapshot of {name}")
         return found
@@ -67,7 +67,7 @@ def measure(call: Call, names: Sequence[str]) -> Measured:
 def _source(call: Call, names: Sequence[str]) -> Iterator[tuple[str, Source]]:
     agentd = Agentd(call.place())
     try:
-        ask(agentd.place.control, {"verb": "status"}, TIMEOUT_S)
+        ask_patiently(agentd.place.control, {"verb": "status"}, TIMEOUT_S)
     except NotRunning as error:
         if os.geteuid() != 0:
             raise Refused(f"{error}; start agentd, or measure without it as root (sudo agentctl …)") from error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import cast
 
+from agent import regular
 from agent.errors import BadRequest, NotRunning
 from agent.linux.clock import SystemClock, boot_id
-from agent.linux.unix import ask
+from agent.linux.unix import ask_patiently
 from agent.model import STATES, Data, Json, State
 from agent.place import Place
 
@@ -42,12 +42,12 @@ def blank(place: Place) -> Data:
 
 
 def fetch(place: Place, timeout_s: float = TIMEOUT_S) -> Data:
-    """Ask agentd. Raises NotRunning, Refused, BadRequest (an answer that is no status)."""
-    return parse(ask(place.control, {"verb": "status"}, timeout_s), place)
+    """Ask agentd. Raises NotRunning, Busy, Refused, BadRequest (an answer that is no status)."""
+    return parse(ask_patiently(place.control, {"verb": "status"}, timeout_s), place)
 
 
 def fetch_or_last(place: Place, timeout_s: float = TIMEOUT_S) -> Data:
-    """Ask agentd, else give its last status with `stale_s` added. Raises Refused and BadRequest."""
+    """Ask agentd, else give its last status with `stale_s` added. Raises Busy, Refused and BadRequest."""
     try:
         return fetch(place, timeout_s)
     except NotRunning as error:
@@ -84,10 +84,8 @@ def last(place: Place) -> Data:
 
 
 def _read(path: Path, place: Place) -> tuple[Data, float]:
-    # O_NONBLOCK: whatever lies there, a FIFO included, it must not hold us up.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        raw = file.read(_LIMIT)
-        written = os.fstat(file.fileno()).st_mtime
+    raw = regular.read(path, _LIMIT)  # whatever lies there, a FIFO included, it must not hold us up
+    written = path.stat().st_mtime
     try:
         return parse(json.loads(raw), place), written
     except (ValueError, RecursionError) as error:

@@ -11,6 +11,7 @@ from agent.commands import _exit, _status
 from agent.commands._arguments import seconds
 from agent.commands._call import Call
 from agent.commands._status_view import verdict, view
+from agent.errors import Busy
 from agent.linux.clock import SystemClock, pause
 from agent.model import Data
 
@@ -40,7 +41,10 @@ def run(call: Call) -> int:
         return _show(call, _awaited(call))
     while True:
         call.screen.clear()
-        _show(call, _fetch(call), compact=True)
+        try:
+            _show(call, _fetch(call), compact=True)
+        except Busy as error:
+            call.screen.note(str(error))
         call.screen.out.flush()
         pause(call.option("watch"))
 
@@ -56,16 +60,25 @@ def _code(call: Call, status: Data) -> int:
 
 
 def _awaited(call: Call) -> Data:
-    status = _fetch(call)
     clock = SystemClock()
     deadline = clock.mono_ns() + (call.option("wait") or 0) * 1e9
-    while _code(call, status) != _exit.OK and (left := deadline - clock.mono_ns()) > 0:
-        call.screen.progress(f"{verdict(call.screen, status)} … waiting {left / 1e9:.0f} s")
-        pause(min(POLL_S, left / 1e9))
-        status = _fetch(call)
-    if call.option("wait"):
+    while (left := deadline - clock.mono_ns()) > 0:
+        status = _unless_busy(call)
         call.screen.progress("")
-    return status
+        if status is not None and _code(call, status) == _exit.OK:
+            return status
+        said = verdict(call.screen, status) if status else "agentd is busy"
+        call.screen.progress(f"{said} … waiting {left / 1e9:.0f} s")
+        pause(min(POLL_S, left / 1e9))
+    call.screen.progress("")
+    return _fetch(call)
+
+
+def _unless_busy(call: Call) -> Data | None:
+    try:
+        return _fetch(call)
+    except Busy:
+        return None
 
 
 def _show(call: Call, status: Data, *, compact: bool = False) -> int:

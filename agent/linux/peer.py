@@ -2,7 +2,7 @@
 
 What a bad client costs: a request has `deadline_s` to arrive whole, its reply has `deadline_s` to be taken, whatever it is
 doing meanwhile; more than `limit` bytes end in one refusal; when all places are taken, the client that has dawdled longest over
-its request makes room. Others are served all the while.
+its request, or over taking its reply, makes room. Others are served all the while.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Listener:
         self.cut_off = 0
         self._clients = clients
         self._sock = sock
-        self._exchanges: dict[_Exchange, None] = {}  # in the order of their coming
+        self._exchanges: dict[_Exchange, None] = {}  # first the one whose request, or reply, was begun first
         sock.setblocking(False)
         self._listen()
 
@@ -86,6 +86,10 @@ class Listener:
             exchange.close()
         self.loop.forget(self._sock.fileno())
         self._sock.close()
+
+    def begins_anew(self, exchange: _Exchange) -> None:
+        """Note that `exchange` has begun its reply: only from now on does it dawdle over that."""
+        self._exchanges[exchange] = self._exchanges.pop(exchange)
 
     def drop(self, exchange: _Exchange) -> None:
         """Take a finished exchange off the list."""
@@ -111,12 +115,8 @@ class Listener:
 
     def _admit(self, sock: socket.socket) -> None:
         if len(self._exchanges) >= self._clients:
-            slowest = next((exchange for exchange in self._exchanges if exchange.waiting), None)
-            if slowest is None:  # all are taking their replies: they have been good, the newcomer has to come again
-                self.cut_off += 1
-                sock.close()
-                return
-            slowest.cut("too many clients")
+            self.cut_off += 1
+            next(iter(self._exchanges)).close()
         exchange = _Exchange(self, sock)
         self._exchanges[exchange] = None
         exchange.receive()  # most often the request is there already: no epoll round, no timer
@@ -125,10 +125,10 @@ class Listener:
 class _Exchange:
     """One client: its request so far, then what is left of its reply."""
 
-    __slots__ = ("_closed", "_fd", "_listener", "_out", "_request", "_sock", "_timer", "waiting")
+    __slots__ = ("_closed", "_fd", "_listener", "_out", "_request", "_sock", "_timer", "_waiting")
 
     def __init__(self, listener: Listener, sock: socket.socket) -> None:
-        self.waiting = True
+        self._waiting = True
         self._listener = listener
         self._sock = sock
         self._request = bytearray()
@@ -180,7 +180,7 @@ class _Exchange:
         self._listener.drop(self)
 
     def _late(self) -> None:
-        if self.waiting:
+        if self._waiting:
             self.cut(f"no whole request within {self._listener.deadline_s:g} s")
         else:
             self._listener.cut_off += 1
@@ -195,13 +195,14 @@ class _Exchange:
             return Reply(self._listener.service.refuse(GatewardenError(f"internal error: {type(error).__name__}")))
 
     def _answer(self, reply: Reply) -> None:
-        self.waiting = False
+        self._waiting = False
         self._request.clear()
         self._out = memoryview(reply.data)
         self._fd = reply.fd
         self._send()
         if self._closed:
             return
+        self._listener.begins_anew(self)
         loop, fd = self._listener.loop, self._sock.fileno()
         self._timer.cancel()
         self._timer = loop.once(self._listener.deadline_s, self._late, f"{self._listener.name}.client")

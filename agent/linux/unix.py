@@ -1,31 +1,47 @@
 """The asking side of our unix sockets, blocking and light: what `agentctl` and the broker's client use.
 
-Every error is one of ours: NotRunning (nobody answers, with the remedy), Refused (no permission, or the other side says
-no), BadRequest (the other side finds the request wrong, or answers rubbish).
+Every error is one of ours: NotRunning (nobody answers, with the remedy), Busy (somebody is there and has no place for us),
+Refused (no permission, or the other side says no), BadRequest (the other side finds the request wrong, or answers rubbish).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import time
 from pathlib import Path
 
-from agent.errors import BadRequest, NotRunning, Refused
+from agent.errors import BadRequest, Busy, NotRunning, Refused
 from agent.linux import wire
 from agent.model import Data, Json
 
 CHUNK = 64 * 1024
 MOST_FDS = 4  # of one message; the kernel closes what does not fit
+PATIENCE_S = 1.0
+_PAUSE_S, _LONGEST_S = 0.02, 0.2  # between two tries: doubled each time
 _INT = 4
 
 
 def ask(path: Path, request: Data, timeout_s: float = 5.0) -> Json:
-    """Send one request and give its result; takes at most `timeout_s` in all. Raises NotRunning, Refused, BadRequest."""
+    """Send one request and give its result; takes at most `timeout_s` in all. Raises NotRunning, Busy, Refused, BadRequest."""
     result, fds = _exchange(path, request, timeout_s)
     _close(fds)
     return result
+
+
+def ask_patiently(path: Path, request: Data, timeout_s: float = 5.0) -> Json:
+    """Like `ask`, for a request that may be made twice: who is Busy is asked again for up to PATIENCE_S."""
+    end, pause = time.monotonic() + PATIENCE_S, _PAUSE_S
+    while True:
+        try:
+            return ask(path, request, timeout_s)
+        except Busy:
+            if time.monotonic() + pause > end:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_S)
 
 
 def ask_fd(path: Path, request: Data, timeout_s: float = 5.0) -> tuple[Json, int]:
@@ -62,7 +78,7 @@ def _converse(sock: socket.socket, path: Path, line: bytes, deadline: float, fds
         sock.settimeout(_left(deadline))
         chunk = _received(sock, fds)
         if not chunk:
-            raise NotRunning(f"{path}: closed the connection without a whole reply")
+            raise ConnectionResetError(errno.ECONNRESET, "no whole reply")
         reply += chunk
         if len(reply) > wire.REPLY_BYTES:
             raise BadRequest(f"{path}: a reply of more than {wire.REPLY_BYTES} bytes")
@@ -85,15 +101,17 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _translated(path: Path, error: OSError) -> NotRunning | Refused:
+def _translated(path: Path, error: OSError) -> NotRunning | Busy | Refused:
     if isinstance(error, PermissionError):
         return Refused(f"{path}: permission denied: only root and members of its group may connect")
     if isinstance(error, FileNotFoundError):
         return NotRunning(f"{path}: no such socket: is it started, with this --config?")
     if isinstance(error, ConnectionRefusedError):
         return NotRunning(f"{path}: nobody listens: its process ended")
-    if isinstance(error, BlockingIOError):
-        return NotRunning(f"{path}: its queue is full, it does not answer")
+    if isinstance(error, BlockingIOError | ConnectionResetError | BrokenPipeError):
+        full = isinstance(error, BlockingIOError)
+        what = "its queue is full" if full else "it closed the connection without a whole reply"
+        return Busy(f"{path}: {what}: its process is busy with other clients, or ended just now; try again")
     return NotRunning(f"{path}: {error.strerror or error}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -161,6 +163,25 @@ def test_wait_ends_as_soon_as_all_is_well(box: Box, serve: Serve) -> None:
     serve({"status": [{"result": status("critical")}, {"result": status("degraded")}, {"result": status("ok")}]})
     ran = box.agentctl("status", "--wait", "30", "--json")
     assert (ran.code, ran.json["state"]) == (0, "ok")
+
+
+def test_a_busy_agentd_is_not_a_dead_one(box: Box) -> None:
+    """Pins exit 4 and one line, no last words, when agentd turns away whoever comes; `doctor` has it as a finding."""
+    (box.path / "run" / "status.json").write_text(json.dumps(status("ok")))
+    program = "import socket, sys\nsock = socket.socket(socket.AF_UNIX); sock.bind(sys.argv[1]); sock.listen()\n"
+    program += "print('ready', flush=True)\nwhile True: sock.accept()[0].close()"
+    with subprocess.Popen([sys.executable, "-c", program, str(box.control)], stdout=subprocess.PIPE) as busy:
+        try:
+            assert busy.stdout is not None
+            assert busy.stdout.readline() == b"ready\n"
+            for arguments in (("status", "--json"), ("status", "--wait", "0.5"), ("probes",), ("timers",)):
+                ran = box.agentctl(*arguments)
+                assert (ran.code, ran.out, ran.err.count("\n")) == (4, "", 1), arguments
+                assert "busy" in ran.err
+            found = [row for row in box.agentctl("doctor", "--json").json["checks"] if row["name"] == "control socket"]
+            assert [row["state"] for row in found] == ["unknown"]
+        finally:
+            busy.kill()
 
 
 def test_wait_gives_up(box: Box) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import BadRequest, GatewardenError, NotRunning, Refused
+from agent.errors import BadRequest, Busy, GatewardenError, NotRunning, Refused
 from agent.linux import unix, unixserver, wire
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import CLIENTS, DEADLINE_S, Listener, Reply
@@ -150,8 +150,8 @@ def test_a_server_that_answers_rubbish(path: Path, reply: bytes) -> None:
 
 
 def test_a_server_that_breaks_off(path: Path) -> None:
-    """Pins that half a reply is no reply."""
-    with pytest.raises(NotRunning, match="without a whole reply"):
+    """Pins that half a reply is no reply, and no sign of a dead process either: it was there."""
+    with pytest.raises(Busy, match="without a whole reply"):
         _answered_by(path, b'{"ok": true, "resu')
 
 
@@ -232,6 +232,71 @@ def test_a_hundred_connections_starve_nobody(listener: Listener, path: Path) -> 
                 closed += sock.recv(1) == b""
         assert closed >= 100 - CLIENTS
         assert served_soon(path)
+
+
+@contextlib.contextmanager
+def deaf(path: Path, count: int) -> Iterator[list[socket.socket]]:
+    """Give `count` clients that ask for 1 MB and take none of it."""
+    with connected(path, count) as socks:
+        for sock in socks:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.sendall(b'{"verb": "big"}\n')
+        time.sleep(0.2)
+        yield socks
+
+
+def test_those_who_take_no_reply_make_room_too(listener: Listener, path: Path) -> None:
+    """Pins that 16 clients that stall on their replies, coming again and again, lock nobody out: served within 1 s."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(deaf(path, CLIENTS))
+            start = time.monotonic()
+            assert unix.ask(path, {"verb": "echo", "a": 1}) == {"a": 1}
+            assert time.monotonic() - start < 1
+    assert listener.cut_off >= 2 * CLIENTS
+
+
+def test_a_reply_that_is_being_taken_is_not_cut_off_before_one_that_is_not(listener: Listener, path: Path) -> None:
+    """Pins who makes room: the one that dawdles longest over its request or its reply, whichever it is."""
+    with deaf(path, 1), connected(path, CLIENTS - 2), connected(path) as (good,):
+        good.sendall(b'{"verb": "big"}\n')
+        assert good.recv(1000)
+        with connected(path, CLIENTS - 1):
+            time.sleep(0.2)
+            assert listener.cut_off == CLIENTS - 1
+            assert len(whole(good)) > len(BIG) - 1000
+
+
+def test_a_full_server_is_busy_not_dead(path: Path) -> None:
+    """Pins that a connection that is reset, or finds the queue full, is Busy; `ask_patiently` comes again within 1 s."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen(0)
+        turned_away = 0
+
+        def reset(times: int) -> None:
+            nonlocal turned_away
+            for _ in range(times):
+                peer, _ = server.accept()
+                peer.close()  # with its request unread: ECONNRESET, or EPIPE if it comes first
+                turned_away += 1
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(1000)
+                peer.sendall(b'{"ok": true, "result": 5}\n')
+
+        thread = threading.Thread(target=reset, args=(3,))
+        thread.start()
+        with pytest.raises(Busy, match="busy with other clients"):
+            unix.ask(path, {"verb": "x"})
+        assert unix.ask_patiently(path, {"verb": "x"}) == 5
+        thread.join()
+        assert turned_away == 3
+        with connected(path, 1):  # takes the one place of the queue
+            start = time.monotonic()
+            with pytest.raises(Busy, match="queue is full"):
+                unix.ask_patiently(path, {"verb": "x"})
+            assert 0.5 < time.monotonic() - start < 2
 
 
 def test_a_half_closed_slow_reader_does_not_spin_the_loop(listener: Listener, serving: EpollLoop, path: Path) -> None:

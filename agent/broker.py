@@ -12,15 +12,18 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.collider import target as places
 from agent.errors import BadRequest, GatewardenError, Refused
 from agent.linux import kallsyms, kmsg, unixserver, wire
 from agent.linux.brokerclient import ADDRESSES
+from agent.linux.child import Measurement
 from agent.linux.journal import StderrJournal
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import Listener, Reply
@@ -32,6 +35,8 @@ from agent.ports import Journal
 
 USER = "gatewarden"
 IDLE_S = 30.0
+MEASURED_S = 120.0  # of one measurement
+MEASUREMENT = Measurement()
 
 
 class Given(NamedTuple):
@@ -72,9 +77,42 @@ def kernel_addresses(value: Json) -> list[int]:
     return numbers
 
 
+def watchpoint(what: str, target: str, seconds: float) -> Given:
+    """Start `agentctl race prove|hunt` in a child and hand over the pipe that its JSON comes out of.
+
+    The caller gets a result, never a watchpoint: whoever holds the fd of one could arm it again without its budget.
+    """
+    if what == "hunt":
+        return Given(None, MEASUREMENT.start(["race", "hunt", "--json", f"--seconds={seconds}", f"--module={target}"]))
+    parsed = places.parse(target)
+    return Given(None, MEASUREMENT.start(["race", "prove", "--json", f"--seconds={seconds}", parsed.text]))
+
+
+def measuring(value: Json) -> str:
+    """Check what to measure."""
+    if value not in {"prove", "hunt"} or not isinstance(value, str):
+        raise BadRequest("what: want prove or hunt")
+    return value
+
+
+def watched(value: Json) -> str:
+    """Check a place, or a module's name (empty: any)."""
+    if not isinstance(value, str) or not re.fullmatch(r"[*\w.$:+-]{0,256}", value, re.ASCII):
+        raise BadRequest("target: want [*]SYMBOL[+OFF][:LEN], or the name of a module")
+    return value
+
+
+def measured_s(value: Json) -> float:
+    """Check how long."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MEASURED_S:
+        raise BadRequest(f"seconds: want a number above 0 .. {MEASURED_S:g}")
+    return float(value)
+
+
 VERBS: Mapping[str, Verb] = {
     "kmsg.open": Verb({}, kmsg_open),
     "ksym": Verb({"addresses": kernel_addresses}, ksym),
+    "watchpoint": Verb({"what": measuring, "target": watched, "seconds": measured_s}, watchpoint),
 }
 
 
@@ -142,7 +180,7 @@ class IdleExit:
         self.timer = self.loop.once(self.seconds, self._expired, "broker.idle")
 
     def _expired(self) -> None:
-        if self.listener is not None and self.listener.busy:
+        if (self.listener is not None and self.listener.busy) or MEASUREMENT.busy:
             self.rearm()
         else:
             self.loop.stop()

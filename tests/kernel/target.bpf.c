@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Data to watch: eight 64-bit words of a map, written by programs that tests run by BPF_PROG_TEST_RUN, on which CPU they like. No
- * module, no timer: it works on every kernel with BPF. ctx[0] is how often, ctx[1] how long to dwell between read and write.
+ * Data to watch: 64-bit words of a map, written by programs that tests run by BPF_PROG_TEST_RUN, on which CPU they like. No module,
+ * no timer: it works on every kernel with BPF. ctx[0] is how often.
  */
 #include <linux/types.h>
 
@@ -11,8 +11,10 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+enum { PLAIN, ATOMIC, FLAGS, BALANCE, HOT, SPARE, SCRATCH, WORDS };
+
 struct words {
-	__u64 word[8];
+	__u64 word[WORDS];
 	__u64 address;
 };
 
@@ -30,76 +32,42 @@ static __always_inline volatile struct words *found(void)
 	return bpf_map_lookup_elem(&words, &zero);
 }
 
-/* Where the words lie: BPF programs of root may know. */
-SEC("raw_tp")
-int locate(__u64 *ctx)
+/* What a driver does between reading a word and writing it back. */
+static __always_inline void dwell(volatile struct words *at)
 {
-	volatile struct words *at = found();
-
-	if (at)
-		at->address = (__u64)at;
-	return 0;
+#pragma unroll
+	for (int i = 0; i < 16; i++)
+		at->word[SCRATCH] = i;
 }
 
-#define TIMES(ctx) (ctx[0] & 63)
+#define CHANGE(at, index, how)                                                                                                 \
+	({                                                                                                                     \
+		__u64 seen = (at)->word[index];                                                                                \
+		dwell(at);                                                                                                     \
+		(at)->word[index] = seen how;                                                                                  \
+	})
 
-SEC("raw_tp")
-int plain(__u64 *ctx)
-{
-	volatile struct words *at = found();
-	__u64 times = TIMES(ctx), dwell = ctx[1] & 63;
-
-	if (!at)
-		return 0;
-	for (__u64 i = 0; i < 64 && i < times; i++) {
-		__u64 seen = at->word[0];
-
-		for (__u64 k = 0; k < 64 && k < dwell; k++)
-			at->word[7] = k;
-		at->word[0] = seen + 1;
+/* A program that does `body` ctx[0] times with the words `at`. */
+#define PROGRAM(name, body)                                                                                                    \
+	SEC("raw_tp") int name(__u64 *ctx)                                                                                     \
+	{                                                                                                                      \
+		volatile struct words *at = found();                                                                           \
+		__u64 times = ctx[0];                                                                                          \
+                                                                                                                               \
+		if (!at)                                                                                                       \
+			return 0;                                                                                              \
+		for (__u64 i = 0; i < 1024 && i < times; i++) {                                                                \
+			body;                                                                                                  \
+		}                                                                                                              \
+		return 0;                                                                                                      \
 	}
-	return 0;
-}
 
-SEC("raw_tp")
-int atomic(__u64 *ctx)
-{
-	volatile struct words *at = found();
-	__u64 times = TIMES(ctx);
-
-	if (!at)
-		return 0;
-	for (__u64 i = 0; i < 64 && i < times; i++)
-		__sync_fetch_and_add(&at->word[1], 1);
-	return 0;
-}
-
-SEC("raw_tp")
-int set_bit(__u64 *ctx)
-{
-	volatile struct words *at = found();
-
-	if (at)
-		at->word[2] = at->word[2] | 1;
-	return 0;
-}
-
-SEC("raw_tp")
-int down(__u64 *ctx)
-{
-	volatile struct words *at = found();
-
-	if (at)
-		at->word[3] = at->word[3] - 1;
-	return 0;
-}
-
-SEC("raw_tp")
-int up(__u64 *ctx)
-{
-	volatile struct words *at = found();
-
-	if (at)
-		at->word[3] = at->word[3] + 1;
-	return 0;
-}
+/* Where the words lie: programs of root may know. */
+PROGRAM(locate, at->address = (__u64)at)
+PROGRAM(plain, CHANGE(at, PLAIN, +1))
+PROGRAM(atomic, __sync_fetch_and_add(&at->word[ATOMIC], 1))
+PROGRAM(hot, at->word[HOT] += 1)
+PROGRAM(up, CHANGE(at, BALANCE, +1))
+PROGRAM(down, CHANGE(at, BALANCE, -1))
+PROGRAM(owner, CHANGE(at, FLAGS, | 1); CHANGE(at, FLAGS, | 2); CHANGE(at, FLAGS, | 4); CHANGE(at, FLAGS, &~7ULL))
+PROGRAM(other, CHANGE(at, FLAGS, | 16); CHANGE(at, FLAGS, &~16ULL))

@@ -24,7 +24,7 @@ from agent.linux.attached import Attached
 from agent.linux.bpf import possible_cpus
 from agent.linux.libbpf import Loader
 from agent.linux.loaded import Loaded
-from agent.model import Data
+from agent.model import Data, Json
 from agent.ports import Probe
 
 
@@ -122,7 +122,7 @@ class Measuring:
         """Give the cumulative snapshot of probe `name`, with `lost`."""
         probe, held = self._attached[name]
         lost = sum(row["lost"] for row in held.maps.stats(len(probe.HOOKS)))
-        return {**probe.snapshot(held.maps), "lost": lost}
+        return {**probe.snapshot(held.maps), "lost": lost, "misses": held.misses(), "programs": list[Json](held.programs())}
 
 
 @contextlib.contextmanager

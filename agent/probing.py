@@ -172,6 +172,13 @@ class Probing:
         run.remedy = "raise [budget] cpu_pct, or leave the probe out of [probes] enabled; then restart agentd"
         return True
 
+    def attachment(self, name: str) -> Data:
+        """Give how much the kernel let probe `name` miss, and by which programs it looks."""
+        run = self.running.get(name)
+        if run is None or run.attached is None:
+            return {}
+        return {"misses": run.attached.misses(), "programs": list[Json](run.attached.programs())}
+
     def fallen_back(self, name: str) -> bool:
         """Whether probe `name` is enabled and does not run."""
         return name in self.running and self.running[name].attached is None

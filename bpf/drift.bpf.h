@@ -58,4 +58,15 @@ static __always_inline enum gw_group gw_group_dead(__u64 *ctx, struct task_struc
 	return BPF_CORE_READ(task, signal, live.counter) ? GW_GROUP_ALIVE : GW_GROUP_PERHAPS;
 }
 
+/* The cache came in 6.1, 2c1d697fb8ba ("mm/slab_common: drop kmem_alloc & avoid dereferencing fields when not using"). */
+typedef void (*btf_trace_kmem_cache_free___with_cache)(void *, unsigned long, const void *, const struct kmem_cache *);
+
+/* The length of an object that is given back to its cache; 0 if the tracepoint does not say. */
+static __always_inline __u64 gw_cache_length(__u64 cache)
+{
+	if (bpf_core_type_exists(btf_trace_kmem_cache_free___with_cache))
+		return BPF_CORE_READ((struct kmem_cache *)cache, object_size);
+	return 0;
+}
+
 #endif

@@ -37,6 +37,7 @@ struct css_set {
 };
 
 struct task_struct {
+	void *stack;
 	int pid;
 	int tgid;
 	char comm[16];
@@ -47,19 +48,49 @@ struct task_struct {
 	struct task_struct *group_leader;
 };
 
+struct hlist_node {
+	struct hlist_node *next, **pprev;
+};
+
 struct timer_list {
+	struct hlist_node entry;
 	unsigned long expires;
 	void (*function)(struct timer_list *);
 	__u32 flags;
 };
 
-struct rb_node;
+struct rb_node {
+	unsigned long __rb_parent_color;
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
 
 struct timerqueue_node {
+	struct rb_node node;
 	__s64 expires;
 };
 
+struct timerqueue_head {
+	struct rb_root_cached rb_root;
+};
+
+struct timer_base {
+	struct timer_list *running_timer;
+};
+
+struct hrtimer;
+
 struct hrtimer_clock_base {
+	struct hrtimer *running;
+	struct timerqueue_head active;
 	__s64 offset;
 };
 
@@ -67,7 +98,22 @@ struct hrtimer {
 	struct timerqueue_node node;
 	void *function;
 	struct hrtimer_clock_base *base;
+	__u8 state;
 	__u8 is_soft;
+};
+
+struct kmem_cache {
+	unsigned int size;
+	unsigned int object_size;
+};
+
+/* Since 5.17, d122019bf061 ("mm: Split slab into its own type"). */
+struct slab {
+	struct kmem_cache *slab_cache;
+};
+
+struct page {
+	unsigned long compound_head;
 };
 
 struct irqaction {

@@ -43,6 +43,10 @@ class Attached:
         """Give the kernel memory of all maps (`memlock` of fdinfo, kernel/bpf/syscall.c bpf_map_show_fdinfo)."""
         return sum(_fdinfo(fd).get("memlock", 0) for fd in self._map_fds.values())
 
+    def programs(self) -> list[str]:
+        """Give the names of the programs that are attached: they tell the tier."""
+        return sorted(self._programs)
+
     def misses(self) -> int | None:
         """Give how often a program was skipped because it was running already on that CPU; None if the kernel does not say."""
         counts = [_fdinfo(fd).get("recursion_misses") for fd in self._programs.values()]

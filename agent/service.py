@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agent import __version__, checks, status
+from agent import __version__, atomic, checks, status
 from agent.checks import Check
 from agent.errors import BadRequest
-from agent.linux import atomic, procfs
+from agent.linux import procfs, selfstat
 from agent.linux.facts import Facts
-from agent.linux.selfstat import SelfStat, SelfStatReader
+from agent.linux.selfstat import SelfStat
 from agent.model import Data, Json, Sighting, worst
 from agent.pipeline import Pipeline
 from agent.ports import Clock
@@ -59,7 +59,7 @@ class Service:
     facts: Callable[[], Facts]
     say: Callable[[str], None]
     """Tells an operator, by the journal."""
-    meter: SelfStatReader = field(default_factory=SelfStatReader)
+    meter: Callable[[], SelfStat] = selfstat.read
     _first: Reading | None = None
     _last: Reading | None = None
     _cost: Footprint | None = None
@@ -74,14 +74,14 @@ class Service:
     def start(self) -> None:
         """Take the first readings, and write the first status: before it there is nothing to differ from."""
         self._started_ns = self.clock.mono_ns()
-        self._first = self._last = self._reading(self.meter.read())
+        self._first = self._last = self._reading(self.meter())
         self._write_status()
 
     def tick(self) -> None:
         """Look after the probes and our own cost, let time pass for the detectors, write the status, tell the health."""
         assert self._first is not None
         assert self._last is not None
-        stat = self.meter.read()
+        stat = self.meter()
         now = self._reading(stat)
         self.probing.tick(now.t_s - self._last.t_s)
         rows = self.probing.rows()

@@ -48,22 +48,30 @@ class Reading:
     """Cumulative self-measurements at one time."""
 
     t_s: float
-    cpu_s: float
+    cpu_s: float | None
     wakeups: int
     flash_bytes: int | None
 
 
-def footprint(first: Reading, last: Reading, now: Reading, uss_kib: int, map_kib: int, probes: Sequence[Json]) -> Footprint:
+def footprint(
+    first: Reading, last: Reading, now: Reading, uss_kib: int | None, map_kib: int, probes: Sequence[Json]
+) -> Footprint:
     """Give the footprint of the interval `last`..`now`; flash writes over the whole run since `first`."""
     elapsed = now.t_s - last.t_s
     return Footprint(
         uss_kib=uss_kib,
-        cpu_pct=round(100 * (now.cpu_s - last.cpu_s) / elapsed, 3) if elapsed > 0 else None,
+        cpu_pct=_cpu_share(last, now),
         wakeups_per_s=round((now.wakeups - last.wakeups) / elapsed, 2) if elapsed > 0 else None,
         map_kib=map_kib,
         flash_bytes_per_day=_per_day(first, now),
         bpf_cpu_pct=_bpf_share(probes),
     )
+
+
+def _cpu_share(last: Reading, now: Reading) -> float | None:
+    elapsed = now.t_s - last.t_s
+    known = now.cpu_s is not None and last.cpu_s is not None and elapsed > 0
+    return round(100 * ((now.cpu_s or 0) - (last.cpu_s or 0)) / elapsed, 3) if known else None
 
 
 def _per_day(first: Reading, now: Reading) -> int | None:

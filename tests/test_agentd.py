@@ -175,8 +175,15 @@ def test_two_agents_on_one_folder_are_refused(lab_config: Callable[..., Path]) -
 def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path], free_port: int) -> None:
     """`[metrics] listen` serves a page that the format's own parser takes, with the timers of this kernel; off by default."""
     path = lab_config(f'{WATCH}listen = "127.0.0.1:{free_port}"\n')
+    pages = [""]
+
+    def shown() -> bool:
+        pages.append(urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=5).read().decode())
+        return "gatewarden_timers_late_seconds_bucket" in pages[-1]
+
     with agent(path):
-        page = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=5).read().decode()
+        wait_for(shown, "a timer on the page")  # the first page may be older than the first expiry
+    page = pages[-1]
     families = {family.name: family for family in text_string_to_metric_families(page)}  # type: ignore[no-untyped-call]
     assert families["gatewarden_timers_late_seconds"].type == "histogram"
     assert any(sample.labels.get("function") for sample in families["gatewarden_timers_run_seconds"].samples)

@@ -16,7 +16,7 @@ from agent import commands
 AGENTCTL = [sys.executable, "-P", "-m", "agent.cli"]
 PART_1 = {"status", "doctor", "events", "probes", "timers", "sched", "config", "schema", "support-bundle"}
 # What `status` must not pay for.
-HEAVY = {"pydantic", "paho", "asyncio", "logging", "sqlite3", "subprocess", "ctypes", "annotated_types", "shutil", "psutil"}
+HEAVY = {"pydantic", "paho", "asyncio", "logging", "sqlite3", "subprocess", "ctypes", "annotated_types", "shutil"}
 
 
 def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
 import json
-import os
 import tarfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent import __version__
 from agent.commands import _redact
@@ -97,18 +94,3 @@ def pack(name: str, bundle: Bundle, wall: float) -> bytes:
             entry.size, entry.mtime, entry.mode = len(raw), int(wall), 0o600
             archive.addfile(entry, io.BytesIO(raw))
     return block.getvalue()
-
-
-def write(path: Path, block: bytes) -> None:
-    """Make the file whole or not at all, for its owner alone. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.new-{os.getpid()}")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise

@@ -15,14 +15,13 @@ from agent.commands import _doctor, _redact, _status, _store
 from agent.commands._bundle import Collector
 from agent.commands._call import Call
 from agent.config import reading
-from agent.errors import ConfigError, GatewardenError
-from agent.linux import kmsg, procfs
-from agent.linux.brokerclient import BrokerClient
+from agent.errors import ConfigError
+from agent.linux import evidence, procfs
 from agent.model import Data, Json
 from agent.place import Place
 
 EVENTS = 500
-_PACKAGES = ("gatewarden", "annotated-types", "paho-mqtt", "psutil", "pydantic", "prometheus-client", "nvidia-ml-py", "av")
+_PACKAGES = ("gatewarden", "annotated-types", "paho-mqtt", "pydantic", "prometheus-client", "nvidia-ml-py", "av")
 _PROC = ("version", "cmdline", "uptime", "loadavg", "meminfo", "interrupts", "softirqs", "mounts", "self/cgroup")
 _SYS = (
     "proc/sys/kernel/unprivileged_bpf_disabled",
@@ -97,14 +96,7 @@ def _kernel() -> Json:
 
 
 def _kmsg(place: Place) -> str:
-    try:
-        fd = kmsg.open_kmsg()
-    except OSError as error:
-        try:
-            fd = BrokerClient(place.runtime_dir / "broker.sock").kmsg_fd()
-        except GatewardenError as refused:
-            raise GatewardenError(f"/dev/kmsg: {error.strerror}; by the broker: {refused}") from error
-    return "\n".join(kmsg.last_lines(fd)) + "\n"
+    return "\n".join(evidence.kernel_log(place.broker)) + "\n"
 
 
 def _files(place: Place) -> Json:

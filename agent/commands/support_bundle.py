@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from agent import atomic
 from agent.commands import _bundle, _collectors, _exit
 from agent.commands._call import Call
 from agent.commands._table import size, when
@@ -35,7 +36,7 @@ def run(call: Call) -> int:
     name = f"gatewarden-{_gateway(call)}-{stamp}Z"
     path = call.option("output") or Path(f"{name}.tar.gz")
     bundle = _bundle.collect(_collectors.of(call), _collectors.known_secrets(call), call.screen.progress)
-    _bundle.write(path, _bundle.pack(name, bundle, SystemClock().wall()))
+    atomic.write(path, _bundle.pack(name, bundle, SystemClock().wall()), 0o600, synced=True)
     failed: Data = dict[str, Json](bundle.failed)
     collected: list[Json] = [*sorted(bundle.files)]
     written = path.stat().st_size

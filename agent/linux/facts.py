@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config import Paths
+from agent.place import DEFAULT_CONFIG
+from agent.linux import procfs
 
 ROOT = Path("/")
 USERS = ("gatewarden", "gatewarden-work")
@@ -30,11 +32,13 @@ CAPABILITIES = {
 }  # include/uapi/linux/capability.h
 SYSCTLS = ("unprivileged_bpf_disabled", "perf_event_paranoid", "kptr_restrict", "dmesg_restrict")
 _LIBRARIES = ("usr/lib/*-linux-gnu", "usr/lib", "usr/lib64", "lib/*-linux-gnu", "usr/local/lib")
-_LIMIT = 1 << 20  # /proc/sys refuses reads of 4 MiB and more with ENOMEM (KMALLOC_MAX_SIZE)
 _STA_UNSYNC = 0x0040  # include/uapi/linux/timex.h
 _TIMEX = 208  # sizeof(struct timex) on 64-bit, `status` at byte 40
 
+_INITIAL_PID = 0xEFFFFFFC  # include/linux/proc_ns.h, PROC_PID_INIT_INO: the inode of the initial PID namespace
+
 Lockdown: TypeAlias = Literal["none", "integrity", "confidentiality"]
+PidNamespace: TypeAlias = Literal["initial", "own"]
 Cgroup: TypeAlias = Literal["v2", "hybrid", "v1", "none"]
 
 
@@ -94,15 +98,23 @@ class Facts:
     """What the battery-backed clock says; None without one."""
     cgroup: Cgroup | None = None
     psi: bool = False
+    pid_namespace: PidNamespace | None = None
+    """`own` in most containers: what eBPF tells are the pids of the initial one."""
+    systemd: bool = False
+    """systemd is the init here."""
+    agentctl: str = "agentctl"
+    """How root calls agentctl for this agent (`agent.linux.programs`)."""
+    start: str = "agentd"
+    """The line that starts this agent."""
 
 
-def read(paths: Paths | None = None, root: Path = ROOT) -> Facts:
-    """Take all facts. Never raises; takes a few milliseconds."""
+def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_CONFIG) -> Facts:
+    """Take all facts; `config` is the file that remedies name. Never raises; takes a few milliseconds."""
     paths = paths or Paths()
     proc, sysfs = root / "proc", root / "sys"
-    release = (text_of(proc / "sys/kernel/osrelease") or "").strip()
-    mounts = text_of(proc / "self/mounts")
-    sysctls = {name: parse_integer(text_of(proc / "sys/kernel" / name)) for name in SYSCTLS}
+    release = (procfs.read(proc / "sys/kernel/osrelease") or "").strip()
+    mounts = procfs.read(proc / "self/mounts")
+    sysctls = {name: parse_integer(procfs.read(proc / "sys/kernel" / name)) for name in SYSCTLS}
     return Facts(
         release=release,
         bpf=_bpf(proc),
@@ -112,31 +124,26 @@ def read(paths: Paths | None = None, root: Path = ROOT) -> Facts:
         kprobes=there(sysfs / "bus/event_source/devices/kprobe"),
         bcc=_library(root, "libbcc.so.0") and there(root / "lib/modules" / release / "build"),
         libbpf=_library(root, "libbpf.so.1"),
-        lockdown=parse_lockdown(text_of(sysfs / "kernel/security/lockdown"), text_of(proc / "cmdline")),
+        lockdown=parse_lockdown(procfs.read(sysfs / "kernel/security/lockdown"), procfs.read(proc / "cmdline")),
         sysctls=sysctls,
         uid=os.geteuid(),
-        capabilities=parse_capabilities(text_of(proc / "self/status")),
+        capabilities=capabilities(procfs.read(proc / "self/status")),
         bpffs=_bpffs(paths.bpffs_dir, parse_mounts(mounts), root),
-        missing_users=_missing(text_of(root / "etc/passwd"), USERS),
-        missing_groups=_missing(text_of(root / "etc/group"), USERS),
+        missing_users=_missing(procfs.read(root / "etc/passwd"), USERS),
+        missing_groups=_missing(procfs.read(root / "etc/group"), USERS),
         broker=there(paths.broker_socket),
         state_dir=folder(paths.state_dir),
         runtime_dir=folder(paths.runtime_dir),
         clock_synchronised=clock_synchronised(),
         wall_s=time.time(),
-        rtc_s=parse_integer(text_of(sysfs / "class/rtc/rtc0/since_epoch")),
+        rtc_s=parse_integer(procfs.read(sysfs / "class/rtc/rtc0/since_epoch")),
+        pid_namespace=pid_namespace(proc),
+        systemd=programs.systemd_runs(root),
+        agentctl=programs.agentctl(config),
+        start=programs.start(config, root),
         cgroup=parse_cgroup(mounts),
-        psi=text_of(proc / "pressure/cpu") is not None,
+        psi=procfs.read(proc / "pressure/cpu") is not None,
     )
-
-
-def text_of(path: Path) -> str | None:
-    """Give the text of a file, None if it is absent or not ours to read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_LIMIT).decode("utf-8", "backslashreplace")
-    except OSError:
-        return None
 
 
 def there(path: Path) -> bool:
@@ -146,6 +153,15 @@ def there(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def pid_namespace(proc: Path = ROOT / "proc") -> PidNamespace | None:
+    """Tell whether this process counts pids as the kernel itself does."""
+    try:
+        link = (proc / "self/ns/pid").readlink().name
+    except OSError:
+        return None
+    return "initial" if link == f"pid:[{_INITIAL_PID}]" else "own"
 
 
 def parse_integer(text: str | None) -> int | None:
@@ -162,13 +178,10 @@ def parse_lockdown(text: str | None, cmdline: str | None) -> Lockdown | None:
     return names[chosen[1]] if chosen else None
 
 
-def parse_capabilities(status: str | None) -> frozenset[str] | None:
-    """Read CapEff of /proc/self/status, as far as CAPABILITIES goes."""
-    found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status or "", re.MULTILINE)
-    if not found:
-        return None
-    bits = int(found[1], 16)
-    return frozenset(name for name, bit in CAPABILITIES.items() if bits >> bit & 1)
+def capabilities(status: str | None) -> frozenset[str] | None:
+    """Give the effective set of /proc/self/status, as far as CAPABILITIES goes."""
+    bits = procfs.parse_capabilities(status or "")
+    return None if bits is None else frozenset(name for name, bit in CAPABILITIES.items() if bits >> bit & 1)
 
 
 def parse_mounts(text: str | None) -> dict[str, str] | None:

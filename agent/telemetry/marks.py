@@ -11,7 +11,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent import atomic
 from agent.errors import StoreError
+from agent.model import Json
 
 FILE = "sequences.json"
 
@@ -58,9 +60,7 @@ class Marks:
             self.failures += 1
 
     def _write(self) -> None:
-        temporary = self._path.with_suffix(".new")
-        temporary.write_text(json.dumps({"boot_id": self._boot_id, "last": self._last}))
-        temporary.replace(self._path)
+        atomic.write_json(self._path, {"boot_id": self._boot_id, "last": dict[str, Json](self._last)})
 
 
 def _read(path: Path, boot_id: str) -> dict[str, int]:

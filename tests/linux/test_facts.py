@@ -180,7 +180,7 @@ def test_parsers_take_any_text(text: str | None, more: str) -> None:
     """Whatever a file holds: a value of the promised type or None, never an exception."""
     assert facts.parse_lockdown(text, more) in {None, "none", "integrity", "confidentiality"}
     assert isinstance(facts.parse_integer(text), int | None)
-    assert isinstance(facts.parse_capabilities(text), frozenset | None)
+    assert isinstance(facts.capabilities(text), frozenset | None)
     assert isinstance(facts.parse_names(text), frozenset | None)
     assert isinstance(facts.parse_mounts(text), dict | None)
     assert facts.parse_cgroup(text) in {None, "v2", "hybrid", "v1", "none"}
@@ -189,5 +189,5 @@ def test_parsers_take_any_text(text: str | None, more: str) -> None:
 @given(st.integers(0, 2**64 - 1))
 def test_capabilities_are_bits(bits: int) -> None:
     """Exactly the named bits of CapEff are found."""
-    found = facts.parse_capabilities(f"CapEff:\t{bits:016x}\n")
+    found = facts.capabilities(f"CapEff:\t{bits:016x}\n")
     assert found == frozenset(name for name, bit in facts.CAPABILITIES.items() if bits >> bit & 1)

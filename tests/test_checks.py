@@ -36,6 +36,10 @@ WELL = Facts(
     rtc_s=1_796_000_001,
     cgroup="v2",
     psi=True,
+    pid_namespace="initial",
+    systemd=True,
+    agentctl="agentctl --config /x.toml",
+    start="systemctl start gatewarden",
 )
 LIVE: Data = {
     "version": "0.1.0",
@@ -111,6 +115,8 @@ def test_a_gateway_that_is_well() -> None:
         ({"wall_s": 100.0, "rtc_s": 100}, [("resources", "clock", "degraded")]),
         ({"rtc_s": 0}, [("resources", "rtc", "degraded")]),
         ({"rtc_s": None}, [("resources", "rtc", "unknown")]),
+        ({"pid_namespace": "own"}, [("privileges", "pid_namespace", "degraded")]),
+        ({"pid_namespace": None}, [("privileges", "pid_namespace", "unknown")]),
     ],
 )
 def test_one_fact_one_check(change: dict[str, Any], expected: list[tuple[str, str, State]]) -> None:
@@ -145,7 +151,7 @@ def test_ways_to_hold_privileges() -> None:
     none = replace(WELL, bpffs=replace(WELL.bpffs, pinned=False))
     assert named("capabilities", replace(none, capabilities=frozenset({"SYS_ADMIN"}))).state == "ok"
     assert named("capabilities", replace(none, capabilities=frozenset({"BPF", "PERFMON"}))).state == "ok"
-    assert named("capabilities", none).remedy.startswith("as root: agentctl probes load")
+    assert named("capabilities", none).remedy.startswith("as root: agentctl --config /x.toml probes load")
     assert named("capabilities", replace(WELL, release="5.10.0")).state == "degraded"
     assert named("capabilities", replace(WELL, release="5.10.0", capabilities=frozenset({"BPF"}))).state == "ok"
 
@@ -154,7 +160,7 @@ def test_a_foreground_agent_needs_no_bpffs() -> None:
     """Without a mount the check is ok while probes run, else it names the line that mounts one."""
     without = replace(WELL, bpffs=Bpffs("/run/gatewarden-bpf", mounted=False))
     assert named("bpffs", without).state == "ok"
-    assert named("bpffs", without, {}).remedy == "agentctl probes load"
+    assert named("bpffs", without, {}).remedy == "as root: agentctl --config /x.toml probes load"
 
 
 def live(**change: Any) -> Data:
@@ -195,6 +201,30 @@ def test_open_findings() -> None:
 def test_telemetry(mqtt: Data | None, expected: list[tuple[str, str, State]]) -> None:
     """No broker is a choice, a broker away is what the outbox is for, an hour of it and losses are degraded."""
     assert bad(WELL, live(mqtt=mqtt)) == expected
+
+
+def test_a_metrics_page_that_cannot_be_served() -> None:
+    """It is degraded from the start, with the package that it lacks; without the section there is no such check."""
+    page: Data = {"reason": "no prometheus_client", "remedy": "pip install 'gatewarden[metrics]'"}
+    assert bad(WELL, live(metrics=page)) == [("telemetry", "metrics", "degraded")]
+    assert not [check for check in run(WELL, LIVE) if check.name == "metrics"]
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_remedies_talk_to_systemd_only_where_it_runs(systemd: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """In a container systemctl, journalctl and timedatectl have nobody to talk to: the plain command is named."""
+    here = replace(WELL, systemd=systemd, clock_synchronised=False, broker=False, start="x", start_broker="y")
+    status = live(mqtt={"state": "connected", "store_error": "disk full"})
+    remedies = " ".join(check.remedy for check in (*run(here, status), *run(here, None)))
+    assert ("journalctl" in remedies, "timedatectl" in remedies) == (systemd, systemd)
+    assert "systemctl" not in remedies
+
+
+def test_missing_users_are_made_by_the_line_of_the_remedy() -> None:
+    """It works without any file of ours: useradd, for each that is missing, with its group."""
+    remedy = named("users", replace(WELL, missing_users=("gatewarden-work",))).remedy
+    assert remedy.startswith("as root: useradd --system --user-group ")
+    assert remedy.endswith(" gatewarden-work")
 
 
 def test_a_dead_agent() -> None:

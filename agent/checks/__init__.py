@@ -19,26 +19,28 @@ __all__ = ["GROUPS", "Check", "Facts", "Tier", "live_verdict", "may_load", "run"
 SHOWN = 20  # problems of the configuration that get a check of their own
 
 
-def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = ()) -> tuple[Check, ...]:
+def run(
+    facts: Facts, status: Data | None = None, problems: Iterable[Problem] = (), configured: str = "no problems"
+) -> tuple[Check, ...]:
     """Run all checks, by group.
 
     `status` is agentd's own (`status --json`; with `stale_s` if agentd is dead), None if there is none; `problems` are those
-    of the configuration.
+    of the configuration, `configured` says what it is without any.
     """
     status = status or {}
     return (
-        *_configuration(tuple(problems)),
+        *_configuration(tuple(problems), configured),
         *kernel.checks(facts),
         *privileges.checks(facts, status),
-        *live.probes(status),
-        *live.telemetry(status),
+        *live.probes(status, facts),
+        *live.telemetry(status, facts),
         *resources.checks(facts),
     )
 
 
 def live_verdict(status: Data) -> State:
     """Give the state of what agentd can say of itself at any moment: its probes, findings, connection and outbox."""
-    return verdict((*live.probes(status), *live.telemetry(status)))
+    return verdict((*live.probes(status, Facts()), *live.telemetry(status, Facts())))
 
 
 def verdict(checks: Iterable[Check]) -> State:
@@ -52,9 +54,9 @@ def verdict(checks: Iterable[Check]) -> State:
     return min(state, "unknown" if blind else "ok", key=STATES.index)
 
 
-def _configuration(problems: tuple[Problem, ...]) -> Iterator[Check]:
+def _configuration(problems: tuple[Problem, ...], configured: str) -> Iterator[Check]:
     if not problems:
-        yield Check("configuration", "file", "ok", "no problems")
+        yield Check("configuration", "file", "ok", configured)
     for problem in problems[:SHOWN]:
         yield Check("configuration", problem.key, "critical", str(problem), f"edit {problem.path} line {problem.line}")
     if len(problems) > SHOWN:

@@ -82,7 +82,7 @@ def _tier_remedy(facts: Facts) -> str:
     if facts.lockdown == "confidentiality":
         return "boot with lockdown=integrity"
     if facts.bpf and (facts.btf or facts.external_btf) and not may_load(facts):
-        return "as root: agentctl probes load"
+        return f"as root: {facts.agentctl} probes load"
     return "a kernel with CONFIG_BPF_SYSCALL=y and CONFIG_DEBUG_INFO_BTF=y"
 
 

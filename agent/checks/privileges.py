@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from agent.checks._base import Check, may_load, version
 from agent.checks.kernel import tier
 from agent.linux.facts import Bpffs, Facts
+from agent.linux.programs import add_users
 from agent.model import Data
 from agent.narrow import rows
 
@@ -23,6 +24,7 @@ def checks(facts: Facts, status: Data) -> Iterator[Check]:
     yield _perf_events(facts)
     yield _symbols(facts)
     yield _kernel_log(facts)
+    yield _pids(facts)
 
 
 def _capabilities(facts: Facts) -> Check:
@@ -33,7 +35,8 @@ def _capabilities(facts: Facts) -> Check:
         return Check("privileges", "capabilities", "ok", f"{who} may load programs")
     if not facts.bpffs.pinned:
         reason = f"{who} holds neither CAP_BPF with CAP_PERFMON nor readable pins"
-        return Check("privileges", "capabilities", "degraded", reason, "as root: agentctl probes load; join group gatewarden")
+        remedy = f"as root: {facts.agentctl} probes load; join group gatewarden"
+        return Check("privileges", "capabilities", "degraded", reason, remedy)
     if "BPF" not in facts.capabilities and (version(facts.release) or PIN_READERS) < PIN_READERS:
         reason = f"{who}: reading pins takes CAP_BPF before Linux 5.19"
         remedy = "in gatewarden.service set CapabilityBoundingSet=CAP_BPF and AmbientCapabilities=CAP_BPF"
@@ -49,7 +52,7 @@ def _bpffs(facts: Facts, status: Data) -> Check:
     if not place.mounted and running:
         return Check("privileges", "bpffs", "ok", f"none at {place.path}; the running agent needs none")
     if not place.mounted:
-        return Check("privileges", "bpffs", "degraded", f"no bpffs at {place.path}", "agentctl probes load")
+        return Check("privileges", "bpffs", "degraded", f"no bpffs at {place.path}", f"as root: {facts.agentctl} probes load")
     return _permissions(place)
 
 
@@ -72,7 +75,7 @@ def _accounts(facts: Facts) -> Check:
         )
     missing = sorted({*facts.missing_users, *facts.missing_groups})
     if missing:
-        return Check("privileges", "users", "degraded", f"{', '.join(missing)} missing", "systemd-sysusers gatewarden.conf")
+        return Check("privileges", "users", "degraded", f"{', '.join(missing)} missing", f"as root: {add_users(missing)}")
     return Check("privileges", "users", "ok", "users and groups are there")
 
 
@@ -102,10 +105,21 @@ def _symbols(facts: Facts) -> Check:
     name = "kptr_restrict"
     hidden = bool(facts.sysctls.get(name)) and "SYSLOG" not in (facts.capabilities or ()) and not facts.broker
     blind = hidden and (version(facts.release) or SYMBOLS) < SYMBOLS
-    return _sysctl(facts, name, blind, "stacks show addresses, not names", "systemctl enable --now gatewarden-broker.socket")
+    return _sysctl(facts, name, blind, "stacks show addresses, not names", facts.start_broker)
 
 
 def _kernel_log(facts: Facts) -> Check:
     name = "dmesg_restrict"
     hidden = bool(facts.sysctls.get(name)) and "SYSLOG" not in (facts.capabilities or ()) and not facts.broker
-    return _sysctl(facts, name, hidden, "snapshots lack the kernel log", "systemctl enable --now gatewarden-broker.socket")
+    return _sysctl(facts, name, hidden, "snapshots lack the kernel log", facts.start_broker)
+
+
+def _pids(facts: Facts) -> Check:
+    if facts.pid_namespace is None:
+        return Check("privileges", "pid_namespace", "unknown", "/proc/self/ns/pid cannot be read", "mount -t proc proc /proc")
+    if facts.pid_namespace == "own":
+        reason = "a PID namespace of its own: pids in events are those of the host, no process here has them"
+        return Check(
+            "privileges", "pid_namespace", "degraded", reason, "run agentd on the host, or in a container with --pid=host"
+        )
+    return Check("privileges", "pid_namespace", "ok", "pids in events are those seen here")

@@ -40,12 +40,16 @@ def _folder(name: str, place: Folder) -> Check:
 def _clock(facts: Facts) -> Check:
     if facts.wall_s < BUILT_S:
         reason = "the wall clock is before 2026: certificates look not yet valid"
-        return Check("resources", "clock", "degraded", reason, "timedatectl set-ntp true")
+        return Check("resources", "clock", "degraded", reason, _time_service(facts))
     if facts.clock_synchronised is None:
-        return Check("resources", "clock", "unknown", "adjtimex(2) is refused", "timedatectl")
+        return Check("resources", "clock", "unknown", "adjtimex(2) is refused", "timedatectl" if facts.systemd else "date -u")
     if not facts.clock_synchronised:
-        return Check("resources", "clock", "degraded", "the clock is not synchronised", "timedatectl set-ntp true")
+        return Check("resources", "clock", "degraded", "the clock is not synchronised", _time_service(facts))
     return Check("resources", "clock", "ok", "synchronised")
+
+
+def _time_service(facts: Facts) -> str:
+    return "timedatectl set-ntp true" if facts.systemd else "run a time service (chrony); in a container: on its host"
 
 
 def _rtc(facts: Facts) -> Check:

@@ -24,8 +24,9 @@ def result(path: Path) -> Data:
     except ConfigError:
         place = Place()
     status, more = _agentd(place)
-    seen = facts.read(Paths(state_dir=place.state_dir, runtime_dir=place.runtime_dir, bpffs_dir=place.bpffs_dir))
-    found = (*checks.run(seen, status, _problems(path)), *more)
+    paths = Paths(state_dir=place.state_dir, runtime_dir=place.runtime_dir, bpffs_dir=place.bpffs_dir)
+    configured = f"defaults: no file {path}" if _by_default(path) else f"{path}: no problems"
+    found = (*checks.run(facts.read(paths, config=path), status, _problems(path), configured), *more)
     return {"schema": SCHEMA, "state": checks.verdict(found), "checks": [*(_plain(check) for check in found)]}
 
 
@@ -41,8 +42,12 @@ def _agentd(place: Place) -> tuple[Data | None, tuple[Check, ...]]:
     return (None if status.get("stale_s", 0) is None else status), ()
 
 
+def _by_default(path: Path) -> bool:
+    return path == DEFAULT_CONFIG and not path.exists()
+
+
 def _problems(path: Path) -> tuple[Problem, ...]:
-    if path == DEFAULT_CONFIG and not path.exists():
+    if _by_default(path):
         return ()
     try:
         config.check(path)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config import Paths
+from agent.linux import procfs, programs
 from agent.place import DEFAULT_CONFIG
-from agent.linux import procfs
 
 ROOT = Path("/")
 USERS = ("gatewarden", "gatewarden-work")
@@ -106,6 +106,8 @@ class Facts:
     """How root calls agentctl for this agent (`agent.linux.programs`)."""
     start: str = "agentd"
     """The line that starts this agent."""
+    start_broker: str = "python -m agent.broker"
+    """The line that starts its broker."""
 
 
 def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_CONFIG) -> Facts:
@@ -141,6 +143,7 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
         systemd=programs.systemd_runs(root),
         agentctl=programs.agentctl(config),
         start=programs.start(config, root),
+        start_broker=programs.start_broker(config, root),
         cgroup=parse_cgroup(mounts),
         psi=procfs.read(proc / "pressure/cpu") is not None,
     )

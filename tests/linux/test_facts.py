@@ -68,6 +68,18 @@ def test_a_gateway(tmp_path: Path) -> None:
     assert found.cgroup == "hybrid"
 
 
+def test_the_pid_namespace(tmp_path: Path) -> None:
+    """The initial one has a fixed number in every kernel; any other is a container's; without /proc it is not known."""
+    link = tmp_path / "self/ns/pid"
+    assert facts.pid_namespace(tmp_path) is None
+    link.parent.mkdir(parents=True)
+    link.symlink_to("pid:[4026531836]")
+    assert facts.pid_namespace(tmp_path) == "initial"
+    link.unlink()
+    link.symlink_to("pid:[4026532301]")
+    assert facts.pid_namespace(tmp_path) == "own"
+
+
 def test_an_empty_machine(tmp_path: Path) -> None:
     """Without /proc and /sys nothing is known, and nothing is guessed."""
     found = facts.read(Paths(), tmp_path)

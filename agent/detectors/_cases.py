@@ -11,7 +11,7 @@ further subjects share the case `other`.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agent import narrow
@@ -157,3 +157,23 @@ class Cases:
             return OTHER
         del self._cases[idle]
         return subject
+
+
+class CaseDetector:
+    """`ports.Detector` over cases: each event of `kinds` is judged; one that is no violation passes by."""
+
+    def __init__(self, name: str, kinds: frozenset[str], rule: Rule, judge: Callable[[Event], Violation | None]) -> None:
+        """Start without an opinion."""
+        self.name = name
+        self.cases = Cases(name, rule)
+        self._kinds = kinds
+        self._judge = judge
+
+    def see(self, event: Event) -> Iterable[Finding]:
+        """Count one violation of its subject."""
+        violation = self._judge(event) if event.kind in self._kinds else None
+        return () if violation is None else self.cases.add(event, violation)
+
+    def tick(self, now_ns: int) -> Iterable[Finding]:
+        """End what is quiet."""
+        return self.cases.tick(now_ns)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from agent.detectors._cases import Cases, Rule, Violation, facts, number, ratio, word
-from agent.model import Event, Finding
+from agent.detectors._cases import CaseDetector, Rule, Violation, facts, number, ratio, word
+from agent.model import Event
 
 NAME = "irq_storm"
 KINDS = frozenset({"irq.storm", "irq.spurious", "irq.slow"})
@@ -32,24 +31,6 @@ class Options:
     """Seconds without a violation that end a finding."""
 
 
-class IrqStorm:
-    """`ports.Detector`."""
-
-    name = NAME
-
-    def __init__(self, options: Options) -> None:
-        """Start without an opinion."""
-        self.cases = Cases(NAME, Rule(DEGRADED_COUNT, WINDOW_S, SEVERE_RATIO, SEVERE_COUNT, SUSTAINED_S, options.quiet_s))
-
-    def see(self, event: Event) -> Iterable[Finding]:
-        """Count one violation of a line."""
-        return self.cases.add(event, _judge(event)) if event.kind in KINDS else ()
-
-    def tick(self, now_ns: int) -> Iterable[Finding]:
-        """End what is quiet."""
-        return self.cases.tick(now_ns)
-
-
 def _judge(event: Event) -> Violation:
     data = event.data
     line = word(data, "line", event.subject)
@@ -63,6 +44,7 @@ def _judge(event: Event) -> Violation:
     return Violation(line, 1.0, summary, "degraded", kept)
 
 
-def make(options: Options) -> IrqStorm:
+def make(options: Options) -> CaseDetector:
     """Make the detector."""
-    return IrqStorm(options)
+    rule = Rule(DEGRADED_COUNT, WINDOW_S, SEVERE_RATIO, SEVERE_COUNT, SUSTAINED_S, options.quiet_s)
+    return CaseDetector(NAME, KINDS, rule, _judge)

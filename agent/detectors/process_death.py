@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from agent.detectors._cases import Cases, Rule, Violation, facts, number, word
-from agent.model import Data, Event, Finding, State
+from agent.detectors._cases import CaseDetector, Rule, Violation, facts, number, word
+from agent.model import Data, Event, State
 
 NAME = "process_death"
 KINDS = frozenset({"proc.exit"})
@@ -36,29 +35,6 @@ class Options:
     """Seconds without another death that end a finding."""
 
 
-class ProcessDeath:
-    """`ports.Detector`."""
-
-    name = NAME
-
-    def __init__(self, options: Options) -> None:
-        """Start without an opinion."""
-        self.cases = Cases(NAME, Rule(LOOP_COUNT, WINDOW_S, 0.0, LOOP_COUNT, SUSTAINED_S, options.quiet_s))
-
-    def see(self, event: Event) -> Iterable[Finding]:
-        """Judge one exit."""
-        state = grave(event.data) if event.kind in KINDS else "ok"
-        if state == "ok":
-            return ()
-        subject = word(event.data, "workload", word(event.data, "comm", event.subject))
-        kept = facts(event, "pid", "tgid", "comm", "code", "signal", "core", "oom", "workload")
-        return self.cases.add(event, Violation(subject, 1.0, f"{subject} {_how(event.data)}", state, kept))
-
-    def tick(self, now_ns: int) -> Iterable[Finding]:
-        """End what is quiet."""
-        return self.cases.tick(now_ns)
-
-
 def grave(data: Data) -> State:
     """Give how grave an exit is; ok: none of our business."""
     failed = bool(number(data, "signal") or number(data, "code"))
@@ -79,6 +55,16 @@ def _how(data: Data) -> str:
     return f"ended with code {number(data, 'code'):.0f}"
 
 
-def make(options: Options) -> ProcessDeath:
+def _judge(event: Event) -> Violation | None:
+    state = grave(event.data)
+    if state == "ok":
+        return None
+    subject = word(event.data, "workload", word(event.data, "comm", event.subject))
+    kept = facts(event, "pid", "tgid", "comm", "code", "signal", "core", "oom", "workload")
+    return Violation(subject, 1.0, f"{subject} {_how(event.data)}", state, kept)
+
+
+def make(options: Options) -> CaseDetector:
     """Make the detector."""
-    return ProcessDeath(options)
+    rule = Rule(LOOP_COUNT, WINDOW_S, 0.0, LOOP_COUNT, SUSTAINED_S, options.quiet_s)
+    return CaseDetector(NAME, KINDS, rule, _judge)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from agent.detectors._cases import Cases, Rule, Violation, facts, number, ratio, word
-from agent.model import Event, Finding
+from agent.detectors._cases import CaseDetector, Rule, Violation, facts, number, ratio, word
+from agent.model import Event
 
 NAME = "sched_latency"
 KINDS = frozenset({"sched.latency", "sched.blocked"})
@@ -29,24 +28,6 @@ class Options:
     """Seconds without a violation that end a finding."""
 
 
-class SchedLatency:
-    """`ports.Detector`."""
-
-    name = NAME
-
-    def __init__(self, options: Options) -> None:
-        """Start without an opinion."""
-        self.cases = Cases(NAME, Rule(DEGRADED_COUNT, WINDOW_S, SEVERE_RATIO, SEVERE_COUNT, SUSTAINED_S, options.quiet_s))
-
-    def see(self, event: Event) -> Iterable[Finding]:
-        """Count one wait."""
-        return self.cases.add(event, _judge(event)) if event.kind in KINDS else ()
-
-    def tick(self, now_ns: int) -> Iterable[Finding]:
-        """End what is quiet."""
-        return self.cases.tick(now_ns)
-
-
 def _judge(event: Event) -> Violation:
     data = event.data
     comm = word(data, "comm", event.subject)
@@ -60,6 +41,7 @@ def _judge(event: Event) -> Violation:
     return Violation(comm, ratio(data, "wait_us"), summary + (f", which ran {rival}" if rival else ""), data=kept)
 
 
-def make(options: Options) -> SchedLatency:
+def make(options: Options) -> CaseDetector:
     """Make the detector."""
-    return SchedLatency(options)
+    rule = Rule(DEGRADED_COUNT, WINDOW_S, SEVERE_RATIO, SEVERE_COUNT, SUSTAINED_S, options.quiet_s)
+    return CaseDetector(NAME, KINDS, rule, _judge)

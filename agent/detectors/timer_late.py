@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from agent.detectors._cases import Cases, Rule, Violation, facts, number, ratio, word
-from agent.model import Event, Finding
+from agent.detectors._cases import CaseDetector, Rule, Violation, facts, number, ratio, word
+from agent.model import Event
 
 NAME = "timer_late"
 KINDS = frozenset({"timer.late", "timer.overlong", "timer.storm"})
@@ -32,43 +32,25 @@ class Options:
     """Seconds without a violation that end a finding."""
 
 
-class TimerLate:
-    """`ports.Detector`."""
-
-    name = NAME
-
-    def __init__(self, options: Options) -> None:
-        """Start without an opinion."""
-        self._budget = options.hrtimer_budget_us
-        self.cases = Cases(NAME, Rule(DEGRADED_COUNT, WINDOW_S, SEVERE_RATIO, SEVERE_COUNT, SUSTAINED_S, options.quiet_s))
-
-    def see(self, event: Event) -> Iterable[Finding]:
-        """Count one violation of a timer."""
-        violation = self._judge(event) if event.kind in KINDS else None
-        return self.cases.add(event, violation) if violation else ()
-
-    def tick(self, now_ns: int) -> Iterable[Finding]:
-        """End what is quiet."""
-        return self.cases.tick(now_ns)
-
-    def _judge(self, event: Event) -> Violation | None:
-        data = event.data
-        function = word(data, "function", event.subject)
-        kept = facts(event, "function", "kind", "timer", "late_us", "run_us", "starts", "budget_us", "cpu", "comm")
-        if event.kind == "timer.storm":
-            starts, window = number(data, "starts"), number(data, "window_ms")
-            summary = f"{function} was re-armed in the past {starts:.0f} times in {window:g} ms"
-            return Violation(function, 1.0, summary, "degraded", kept)
-        if event.kind == "timer.overlong":
-            summary = f"{function} held CPU {word(data, 'cpu', '?')} for {number(data, 'run_us') / 1000:.1f} ms"
-            return Violation(function, ratio(data, "run_us"), summary, data=kept)
-        budget = self._budget if word(data, "kind", "").startswith("hrtimer") else 0.0
-        if number(data, "late_us") < budget:
-            return None
-        summary = f"{word(data, 'kind', 'timer')} {function} fired {number(data, 'late_us') / 1000:.1f} ms late"
-        return Violation(function, ratio(data, "late_us", budget), summary, data=kept)
+def _judge(event: Event, budget: float) -> Violation | None:
+    data = event.data
+    function = word(data, "function", event.subject)
+    kept = facts(event, "function", "kind", "timer", "late_us", "run_us", "starts", "budget_us", "cpu", "comm")
+    if event.kind == "timer.storm":
+        starts, window = number(data, "starts"), number(data, "window_ms")
+        summary = f"{function} was re-armed in the past {starts:.0f} times in {window:g} ms"
+        return Violation(function, 1.0, summary, "degraded", kept)
+    if event.kind == "timer.overlong":
+        summary = f"{function} held CPU {word(data, 'cpu', '?')} for {number(data, 'run_us') / 1000:.1f} ms"
+        return Violation(function, ratio(data, "run_us"), summary, data=kept)
+    budget = budget if word(data, "kind", "").startswith("hrtimer") else 0.0
+    if number(data, "late_us") < budget:
+        return None
+    summary = f"{word(data, 'kind', 'timer')} {function} fired {number(data, 'late_us') / 1000:.1f} ms late"
+    return Violation(function, ratio(data, "late_us", budget), summary, data=kept)
 
 
-def make(options: Options) -> TimerLate:
+def make(options: Options) -> CaseDetector:
     """Make the detector."""
-    return TimerLate(options)
+    rule = Rule(DEGRADED_COUNT, WINDOW_S, SEVERE_RATIO, SEVERE_COUNT, SUSTAINED_S, options.quiet_s)
+    return CaseDetector(NAME, KINDS, rule, partial(_judge, budget=options.hrtimer_budget_us))

@@ -59,7 +59,9 @@ def agent(config: Path, *before: str) -> Iterator[Agent]:
         process = subprocess.Popen([*before, str(BIN / "agentd"), "--config", str(config)], stdout=file, stderr=file)
     found = Agent(config, process, log)
     try:
-        wait_for(lambda: "<6>ready" in found.said() or process.poll() is not None, f"agentd ready: {found.said()[-500:]}")
+        wait_for(
+            lambda: "<6>ready" in found.said() or process.poll() is not None, lambda: f"agentd ready: {found.said()[-500:]}"
+        )
         assert process.poll() is None, found.said()
         yield found
     finally:

@@ -28,11 +28,11 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
-    """Wait until `condition` holds; AssertionError names `what` did not happen."""
+def wait_for(condition: Callable[[], object], what: str | Callable[[], str], timeout_s: float = 20.0) -> None:
+    """Wait until `condition` holds; AssertionError names `what` did not happen (a function: what it says by then)."""
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, f"{what}: not within {timeout_s} s"
+        assert time.monotonic() < end, f"{what if isinstance(what, str) else what()}: not within {timeout_s} s"
         time.sleep(0.005)
 
 
@@ -56,7 +56,7 @@ class Mosquitto:
         """Start it and wait until it listens."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(["mosquitto", "-c", str(self._config)], stdout=log, stderr=log)
-        wait_for(self._listens, f"mosquitto listens ({self._log.read_text()[-500:]})", READY_S)
+        wait_for(self._listens, lambda: f"mosquitto listens ({self._log.read_text()[-500:]})", READY_S)
 
     def stop(self) -> None:
         """End it (it stores its sessions) and wait."""
@@ -120,7 +120,7 @@ class Subscriber:
 
     def wait(self, leaf: str, n: int = 1, timeout_s: float = 20.0) -> list[Heard]:
         """Wait for `n` messages on one topic."""
-        wait_for(lambda: len(self.of(leaf)) >= n, f"{n} messages on {leaf}, have {len(self.of(leaf))}", timeout_s)
+        wait_for(lambda: len(self.of(leaf)) >= n, lambda: f"{n} messages on {leaf}, have {len(self.of(leaf))}", timeout_s)
         return self.of(leaf)
 
     def take(self, message: MQTTMessage) -> None:

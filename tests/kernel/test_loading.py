@@ -13,7 +13,7 @@ import pytest
 
 from agent import config, loader, probes
 from agent.config import Config
-from agent.errors import NotPermitted, Unsupported
+from agent.errors import Unsupported
 from agent.linux import pins
 from agent.linux.attached import Attached
 from agent.linux.bpf import possible_cpus
@@ -126,8 +126,7 @@ def test_who_may_not_mount_is_told_the_line_to_run(tmp_path: Path) -> None:
     command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "NotPermitted: no bpffs at" in result.stderr
-    remedy = NotPermitted("x", f"mount -t bpf bpf {tmp_path / 'none'}").remedy
-    assert remedy.startswith("mount -t bpf")
+    assert f"mount -t bpf bpf {tmp_path / 'none'}" in result.stderr
 
 
 def test_two_capabilities_are_enough_to_load() -> None:

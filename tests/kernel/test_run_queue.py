@@ -126,9 +126,6 @@ def test_a_new_name_is_seen_after_exec() -> None:
 def test_blocked_tasks_are_told_while_they_are_and_when_they_wake(tmp_path: Path) -> None:
     """Uninterruptible for 0.9 s with a limit of 0.2: in the list with its age meanwhile, an event with all of it at the end."""
     program = live.compiled(tmp_path, "vforker", VFORK)
-    with live.live("run_queue") as probe, running(str(program)) as child:
-        probe.steer(blocked_ms=200)
-        child.wait()
     with live.live("run_queue") as probe:
         probe.steer(blocked_ms=200)
         with running(str(program)) as child:

@@ -7,9 +7,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent import probes
+from agent import fallback, probes
 from agent.errors import BpfError, NotPermitted, ProbeError
-from agent.linux import pins
+from agent.linux import pins, programs
 from agent.linux.attached import Attached
 from agent.linux.child import loaded_probes
 from agent.linux.loaded import Loaded
@@ -27,12 +27,14 @@ class Running:
     place: tuple[Path, int] = (Path(), 0)
     """The folder of its pins and that folder's inode."""
     origin: str = ""
-    """`pinned` (by `agentctl probes load`), `loaded` (by our own loader child), or the /proc file that serves instead."""
+    """`pinned` (by `agentctl probes load`), `loaded` (by our loader child), or what serves instead: a /proc file, `pidfd`."""
     state: State = "unknown"
     reason: str = ""
     remedy: str = ""
     off: bool = False
     """Switched off for good by the CPU budget: attached, but counting nothing."""
+    told: int = 0
+    """Events that came by what serves instead."""
     bad_records: int = 0
     stats: list[dict[str, int]] = field(default_factory=list)
     """The counters of each hook at the last tick, for the difference; `shown` are those of now."""
@@ -49,6 +51,12 @@ class Running:
         """Events that nobody will see: ring full, or a record that could not be read."""
         return sum(row["lost"] for row in self.shown) + self.bad_records
 
+    def fail(self, reason: str, remedy: str) -> None:
+        """Keep why it does not run, and what of /proc serves in its place, or would if it were there."""
+        self.origin, lacking = fallback.serving(self.name)
+        self.state, self.remedy = "degraded", remedy
+        self.reason = f"{reason}; {lacking}" if lacking else reason
+
 
 class Attaching:
     """Fills in `attached`, `origin` and, where there is nothing to attach, the reason and the remedy of each `Running`."""
@@ -58,9 +66,12 @@ class Attaching:
         self._bpffs = bpffs
         self._cpus = cpus
         self._lock: pins.Lock | None = None
+        self.remedy = "as root: agentctl probes load"
+        """The line that pins them where this agentd looks."""
 
     def start(self, running: Mapping[str, Running], config_path: Path, *, may_load: bool) -> None:
         """Open what is pinned; load the rest through a child if this process `may_load`."""
+        self.remedy = f"as root: {programs.agentctl(config_path)} probes load"
         self._quieten(running)
         for run in running.values():
             self.open_pins(run)
@@ -70,8 +81,7 @@ class Attaching:
     def open_pins(self, run: Running) -> None:
         """Open the pins of one probe, if its object is there."""
         path = probes.object_path(run.name)
-        run.state, run.reason = "degraded", "not loaded, and this user may not load it"
-        run.remedy = "as root: agentctl probes load"
+        run.fail("not loaded, and this user may not load it", self.remedy)
         try:
             folder = pins.folder_of(self._bpffs, run.name, path)
             run.place = pins.place_of(folder)
@@ -80,12 +90,11 @@ class Attaching:
                 run.attached = Attached.from_pins(folder, self._cpus)
                 run.origin = "pinned"
         except NotPermitted as error:
-            run.reason, run.remedy = error.reason, error.remedy
+            run.fail(error.reason, error.remedy)
         except OSError:
-            run.reason, run.remedy = f"{path} is missing", "make -C bpf, or reinstall gatewarden"
+            run.fail(f"{path} is missing", "make -C bpf, or reinstall gatewarden")
         except BpfError as error:
-            run.reason = f"pinned, but cannot be opened: {error}"
-            run.remedy = "run as a member of group gatewarden, kernel >= 5.19"
+            run.fail(f"pinned, but cannot be opened: {error}", "run as a member of group gatewarden, kernel >= 5.19")
 
     def replaced(self, run: Running) -> bool:
         """Whether the pins of `run` have been removed, or made anew, since we looked; not if we loaded it ourselves."""
@@ -97,19 +106,19 @@ class Attaching:
             for handed in loaded_probes(config_path):
                 run = running[handed.probe]
                 if handed.error is not None:
-                    run.reason, run.remedy = handed.error.reason, handed.error.remedy
+                    run.fail(handed.error.reason, handed.error.remedy)
                 elif handed.loaded is not None and run.attached is None:
                     self._take_over(run, handed.loaded)
         except ProbeError as error:
             for run in running.values():
                 if run.attached is None:
-                    run.reason, run.remedy = error.reason, error.remedy
+                    run.fail(error.reason, error.remedy)
 
     def _take_over(self, run: Running, loaded: Loaded) -> None:
         try:
             run.attached = Attached(loaded.maps, loaded.programs, loaded.links, self._cpus)
         except BpfError as error:
-            run.reason, run.remedy = f"loaded, but cannot be read: {error}", "report this kernel"
+            run.fail(f"loaded, but cannot be read: {error}", "report this kernel")
         else:
             run.origin, run.reason = "loaded", "; ".join(loaded.left_out.values())
 

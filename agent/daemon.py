@@ -18,8 +18,8 @@ from pathlib import Path
 
 from agent import actions, checks, config, control, workloads
 from agent.config import Config
-from agent.errors import ConfigError, GatewardenError, LoadFailed, StoreError
-from agent.linux import child, evidence, facts, http, sdnotify, unixserver
+from agent.errors import ConfigError, GatewardenError, LoadFailed
+from agent.linux import child, evidence, facts, http, ready, sdnotify, unixserver
 from agent.linux.clock import SystemClock, boot_id, chance
 from agent.linux.clockstep import ClockStep
 from agent.linux.files import SnapshotFolder
@@ -37,6 +37,7 @@ from agent.probing import Probing
 from agent.reporting import Reporting
 from agent.service import Service
 from agent.status import Identity
+from agent.telemetry import exposition
 
 USAGE = 2
 _TICK_S = 10.0  # detectors, own cost and health do not wait for a slow metrics period
@@ -53,7 +54,7 @@ class Daemon:
         self._loop = EpollLoop(self._fault)
         stack.callback(self._loop.close)
         for folder in (settings.paths.state_dir, settings.paths.runtime_dir):
-            _ready(folder)
+            ready.folder(folder)
         boot = boot_id()
         self._control = unixserver.listen(settings.paths.control_socket)
         self._reporting = Reporting(settings, self._loop, self._clock, boot, chance, self._incident)
@@ -71,14 +72,14 @@ class Daemon:
         self._probing = Probing(watched, self._loop, self._pipeline, store.cursor, self._label)
         stack.callback(self._probing.close)
         self._service = Service(
-            identity=_identity(settings, boot, facts.read(settings.paths)),
+            identity=_identity(settings, boot, self._facts()),
             clock=self._clock,
             pipeline=self._pipeline,
             probing=self._probing,
             telemetry=self._reporting,
             budget_pct=settings.budget.cpu_pct,
             status_file=settings.paths.status_file,
-            facts=partial(facts.read, settings.paths),
+            facts=self._facts,
             say=self._incident,
         )
 
@@ -87,7 +88,7 @@ class Daemon:
         settings = self._settings
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.on_signal(number, self._loop.stop)
-        self._probing.start(self._path, may_load=checks.may_load(facts.read(settings.paths)))
+        self._probing.start(self._path, may_load=checks.may_load(self._facts()))
         if why := self._probing.all_off():
             self._service.identity = replace(self._service.identity, tier="E", tier_reason=why)
         self._service.start()
@@ -106,6 +107,9 @@ class Daemon:
         self._loop.run()
         sdnotify.notify("STOPPING=1")
         self._say("stopping")
+
+    def _facts(self) -> facts.Facts:
+        return facts.read(self._settings.paths, config=self._path)
 
     def _watch_clock(self) -> None:
         def stepped(found: Sighting) -> None:
@@ -137,18 +141,23 @@ class Daemon:
     def _serve_metrics(self) -> None:
         listen = self._settings.metrics.listen
         if listen:
+            if lacks := exposition.lacks():
+                self._incident(f"{lacks.reason}; {lacks.remedy}")
+                self._service.pageless = lacks
             self._stack.callback(http.serve(self._loop, http.listen(listen), self._service.page).close)
 
     def _watch_deaths(self) -> None:
         """Without the eBPF probe, watched processes are held by pidfds."""
         if not self._probing.fallen_back("process_exit"):
             return
+        self._probing.serve_instead("process_exit", "pidfd")
         watch = PidWatch(self._loop, self._clock, self._watched, self._died)
         self._stack.callback(watch.close)
         watch.look()
         self._loop.every(min(self._settings.metrics.period_s, _TICK_S), watch.look, "look for processes")
 
     def _died(self, found: Sighting) -> None:
+        self._probing.count_instead("process_exit")
         self._pipeline.take([self._label(found)])
 
     def _actions(self) -> Mapping[str, Action]:
@@ -177,17 +186,6 @@ class Daemon:
         self._journal.line("info", message, fields)
 
 
-def _ready(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(13, "Permission denied")
-    except OSError as error:
-        raise StoreError(
-            f"{folder}: {error.strerror}; as root: install -d -o gatewarden -g gatewarden -m 0750 {folder}"
-        ) from error
-
-
 def _identity(settings: Config, boot: str, found: facts.Facts) -> Identity:
     tier = checks.tier(found)
     return Identity(settings.gateway.site, settings.gateway.name, boot, tier.letter, tier.reason, os.getpid())
@@ -200,7 +198,12 @@ def _detectors(settings: Config) -> list[Detector]:
 
 def main() -> int:
     """Run agentd until SIGTERM or SIGINT; with `--check`, only check the configuration."""
-    parser = argparse.ArgumentParser(prog="agentd", description="The Gatewarden agent.", epilog=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="agentd",
+        description="The Gatewarden agent, in the foreground until SIGTERM or Ctrl-C.",
+        epilog="Exit codes: 0 ended by a signal; 2 the configuration, a folder or the machine cannot be used, or another "
+        "agentd runs on the same folders. To ask a running agent: agentctl status.",
+    )
     parser.add_argument("--config", type=Path, default=config.DEFAULT_PATH, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="check the configuration and exit")
     arguments = parser.parse_args()
@@ -209,6 +212,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))  # until the loop takes over
     os.umask(0o027)  # what we write is for root and group gatewarden, whoever starts us
     try:
+        ready.machine()
         settings = config.from_plain(child.validated(arguments.config))
         if arguments.check:
             return 0

@@ -67,6 +67,21 @@ REPORTS: Final[Mapping[str, Callable[[Data, Data], Data]]] = {
 }
 
 
+_FILES: Final[Mapping[str, tuple[str, str]]] = {
+    "run_queue": ("/proc/schedstat", "CONFIG_SCHEDSTATS"),
+    "softirq": ("/proc/softirqs", "is /proc mounted?"),
+    "irq": ("/proc/interrupts", "is /proc mounted?"),
+}
+
+
+def serving(probe: str) -> tuple[str, str]:
+    """Give the file that serves in place of `probe`, and, if it should but is not there, the words that say so."""
+    if probe not in _FILES:
+        return "", ""
+    file, why = _FILES[probe]
+    return (file, "") if read(probe) is not None else ("", f"{file} would serve instead and is missing ({why})")
+
+
 def read(probe: str) -> Data | None:
     """Give the cumulative reading in place of `probe`; None where /proc has nothing for it."""
     reader = READERS.get(probe)

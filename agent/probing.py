@@ -55,8 +55,8 @@ class Probing:
             run.stats = run.attached.maps.stats(len(run.probe.HOOKS))
         except (GatewardenError, ValueError, KeyError) as error:  # KeyError: a map is missing among the pins
             run.attached.close()
-            run.attached, run.state = None, "degraded"
-            run.reason, run.remedy = f"cannot be steered: {error}", "agentctl probes unload, then load"
+            run.attached = None
+            run.fail(f"cannot be steered: {error}", f"{self._attaching.remedy}, after probes unload")
             return
         run.state, run.remedy = "ok", ""
         if run.origin == "pinned":
@@ -114,7 +114,8 @@ class Probing:
         if run is None:
             raise LoadFailed(f"probe {name} is not enabled", f"add it to [probes] enabled; known: {', '.join(probes.names())}")
         if run.attached is None or run.off:
-            raise LoadFailed(f"probe {name} is off: {run.reason}", run.remedy)
+            instead = f"; {run.origin} serves instead, in the metrics alone" if run.attached is None and run.origin else ""
+            raise LoadFailed(f"probe {name} is off: {run.reason}{instead}", run.remedy)
         return {**run.probe.snapshot(run.attached.maps), "lost": run.lost}
 
     def tick(self, elapsed_s: float) -> None:
@@ -132,7 +133,7 @@ class Probing:
         self._attaching.open_pins(run)
         self._watch(run)
         if run.attached is None and not run.place[1]:
-            run.reason, run.remedy = "its pins were removed while agentd ran", "as root: agentctl probes load"
+            run.fail("its pins were removed while agentd ran", self._attaching.remedy)
 
     def sample(self) -> Data:
         """Read all aggregates; gives `{probe: report since the last sample}`."""
@@ -183,6 +184,14 @@ class Probing:
         """Whether probe `name` is enabled and does not run."""
         return name in self.running and self.running[name].attached is None
 
+    def serve_instead(self, name: str, origin: str) -> None:
+        """Show that `origin` tells what probe `name` would."""
+        self.running[name].origin = origin
+
+    def count_instead(self, name: str) -> None:
+        """Count an event that came by what serves instead of probe `name`."""
+        self.running[name].told += 1
+
     def attached(self) -> list[str]:
         """Give the names of the probes that run."""
         return [run.name for run in self.running.values() if run.attached is not None and not run.off]
@@ -231,7 +240,7 @@ def _row(run: Running) -> Data:
         "reason": run.reason,
         "remedy": run.remedy,
         "origin": run.origin,
-        "events": sum(row["runs"] for row in run.shown),
+        "events": sum(row["runs"] for row in run.shown) + run.told,
         "lost": run.lost,
         "missed": sum(row["missed"] for row in run.shown),
         "recursion_misses": run.misses,

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agent import __version__, atomic, checks, status
 from agent.checks import Check
-from agent.errors import BadRequest
+from agent.errors import BadRequest, ProbeError
 from agent.linux import procfs, selfstat
 from agent.linux.facts import Facts
 from agent.linux.selfstat import SelfStat
@@ -60,6 +60,8 @@ class Service:
     say: Callable[[str], None]
     """Tells an operator, by the journal."""
     meter: Callable[[], SelfStat] = selfstat.read
+    pageless: ProbeError | None = None
+    """Why the metrics page that the configuration asks for cannot be served."""
     _first: Reading | None = None
     _last: Reading | None = None
     _cost: Footprint | None = None
@@ -119,6 +121,9 @@ class Service:
         findings = list(self.pipeline.open.values())
         found = status.status(self.identity, uptime, self.probing.rows(), self.telemetry.state(), findings, self._cost)
         more: Data = {"t_wall": round(self.clock.wall(), 3), "left_out": self.pipeline.recording.left_out}
+        if self.pageless:
+            page: Data = {"reason": self.pageless.reason, "remedy": self.pageless.remedy}
+            more |= {"state": worst([found["state"], "degraded"]), "metrics": page}  # type: ignore[list-item]
         if self._unwritten:
             more |= {"state": worst([found["state"], "degraded"]), "status_file": self._unwritten}  # type: ignore[list-item]
         return {**found, **more}

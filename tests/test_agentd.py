@@ -18,6 +18,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from agent import config, loader
+from agent.linux import programs
 from tests.agents import BIN, NOBODY, agent, named, open_to_all, sleeper
 from tests.brokers import mosquitto, subscriber, wait_for
 
@@ -136,10 +137,13 @@ def test_with_nothing_at_all_it_says_so_and_counts_what_proc_shows(tmp_path: Pat
     with agent(path, *NOBODY) as found:
         status = found.status()
         assert status["tier"] == "E"
-        assert all(row["reason"] and "agentctl probes load" in row["remedy"] for row in status["probes"])
+        assert all(row["reason"] for row in status["probes"])
+        assert {row["remedy"] for row in status["probes"]} == {f"as root: {programs.agentctl(path)} probes load"}
         victim.kill()
         victim.wait()
         wait_for(lambda: _told(found.ctl("events")[1]["events"], [victim.pid]), "the death, by pidfd")
+        (deaths,) = [row for row in found.status()["probes"] if row["name"] == "process_exit"]
+        assert (deaths["origin"], deaths["events"]) == ("pidfd", 1)
         wait_for(lambda: any(row["origin"].startswith("/proc") for row in found.status()["probes"]), "/proc in their place")
 
 
@@ -214,7 +218,7 @@ def test_probes_that_are_unloaded_and_loaded_again_are_followed(lab_config: Call
         loader.unload(settings)
         wait_for(lambda: found.status()["probes"][0]["state"] == "degraded", "degraded")
         wait_for(lambda: {row["state"] for row in found.status()["probes"]} == {"degraded"}, "all of them")
-        assert all(row["remedy"] == "as root: agentctl probes load" for row in found.status()["probes"])
+        assert {row["remedy"] for row in found.status()["probes"]} == {f"as root: {programs.agentctl(path)} probes load"}
         loader.load(settings)
         wait_for(lambda: {row["state"] for row in found.status()["probes"]} == {"ok"}, "ok again")
         victim = _killed()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from agent.errors import ConfigError, LoadFailed, Problem, Refused
-from agent.linux import handover
+from agent.linux import handover, programs
 from agent.linux.handover import Handed
 from agent.model import Data
 
@@ -50,6 +50,7 @@ class Rejected(ConfigError):
 
 def loaded_probes(config: Path) -> Iterator[Handed]:
     """Start a loader and yield each probe as it arrives. Raises LoadFailed if it dies or takes too long."""
+    by_hand = f"{programs.agentctl(config)} probes load"
     ours, theirs = handover.pair()
     with ours, contextlib.ExitStack() as stack:
         child = subprocess.Popen(
@@ -64,9 +65,9 @@ def loaded_probes(config: Path) -> Iterator[Handed]:
             while (handed := handover.receive(ours)) is not None:
                 yield handed
         except TimeoutError as error:
-            raise LoadFailed(f"the loader took longer than {_LOADER_S} s", "agentctl probes load") from error
+            raise LoadFailed(f"the loader took longer than {_LOADER_S} s", f"as root: {by_hand}") from error
         if code := ended():
-            raise LoadFailed(f"the loader ended with {code}", "see its last words above, or run agentctl probes load")
+            raise LoadFailed(f"the loader ended with {code}", f"see its last words above, or run as root: {by_hand}")
 
 
 @contextlib.contextmanager

@@ -12,8 +12,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -66,13 +68,20 @@ class _Page:
             family.add_sample(name + suffix, dict(labels), value)
 
 
+def lacks() -> Unsupported | None:
+    """Give why `render` cannot work here, without importing what it would need; None if it can."""
+    if importlib.util.find_spec("prometheus_client") is not None:
+        return None
+    return Unsupported("OpenMetrics needs prometheus_client", f"{sys.executable} -m pip install prometheus-client")
+
+
 def render(sections: Mapping[str, Data]) -> bytes:
     """Give the text. Raises Unsupported without the extra `[metrics]`."""
-    try:
-        from prometheus_client import Metric  # noqa: PLC0415 - 4 MiB that only this endpoint needs
-        from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
-    except ImportError as error:
-        raise Unsupported("OpenMetrics needs prometheus_client", "pip install 'gatewarden[metrics]'") from error
+    if lacking := lacks():
+        raise lacking
+    from prometheus_client import Metric  # noqa: PLC0415 - 4 MiB that only this endpoint needs
+    from prometheus_client.openmetrics.exposition import generate_latest  # noqa: PLC0415
+
     page = _Page(Metric)
     for section, data in sections.items():
         _section(page, section, data)

@@ -21,6 +21,7 @@ from agent.telemetry.spool import Spool
 from agent.telemetry.tls import Tls
 
 _DAY_S = 86_400.0
+_REPLY_BYTES = 1 << 20  # of one answer on the control socket; some ten times that as Python objects, for a moment
 
 
 class Reporting:
@@ -89,9 +90,9 @@ class Reporting:
         if self._publisher is not None:
             self._publisher.retry()
 
-    def recent(self, limit: int, since_wall: float | None, kind: str | None) -> list[Data]:
-        """Give recorded events, newest last. Raises StoreError."""
-        return history.recent(self._folder, limit, since_wall, kind)
+    def recent(self, limit: int, since_wall: float | None, kind: str | None) -> history.Found:
+        """Give recorded events, newest last, of at most `_REPLY_BYTES` together. Raises StoreError."""
+        return history.recent(self._folder, limit, since_wall, kind, most_bytes=_REPLY_BYTES)
 
     def close(self) -> None:
         """Commit what waits, say goodbye, end the threads; in bounded time."""

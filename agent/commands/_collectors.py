@@ -42,7 +42,7 @@ def of(call: Call) -> Mapping[str, Collector]:
         "config.json": lambda: _config(call.config),
         "status.json": lambda: _status.fetch_or_last(place),
         "doctor.json": lambda: _doctor.result(call.config),
-        "events.json": lambda: [*_store.read(place, EVENTS, None, "*")],
+        "events.json": lambda: [*_store.read(place, EVENTS, None, "*").records],
         "kernel.json": _kernel,
         "kmsg.txt": lambda: _kmsg(place),
         "files.json": lambda: _files(place),

@@ -26,6 +26,7 @@ _OF_ERROR: tuple[tuple[type[Exception], int], ...] = (
     (BadRequest, USAGE),
     (NotRunning, NOT_RUNNING),
     (GatewardenError, UNKNOWN),
+    (PermissionError, UNKNOWN),
     (OSError, USAGE),
 )
 

@@ -1,41 +1,56 @@
-"""Recorded events: from agentd, else out of its store, read-only."""
+"""Recorded events: out of the store itself, read-only, whether agentd runs or not; who may not read it asks agentd."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import partial
 
-from agent.errors import BadRequest, NotRunning
-from agent.linux.unix import ask
+from agent.errors import BadRequest, NotRunning, StoreError
+from agent.linux.unix import ask_patiently
 from agent.model import Data
 from agent.place import Place
+from agent.telemetry import history
+from agent.telemetry.history import Found
 
 TIMEOUT_S = 10.0
-_MOST = 1000  # what agentd gives in one answer
+MOST = 1000  # what agentd gives in one answer
 
 
-def read(place: Place, limit: int, since_wall: float | None, kind: str) -> list[Data]:
+def read(place: Place, limit: int, since_wall: float | None, kind: str) -> Found:
     """Give the newest `limit` records whose kind matches the glob `kind` (or lies below it: `timer` has `timer.late`).
 
-    Oldest first. Raises Refused, and StoreError if there is neither an agentd nor a readable store.
+    `cut` if agentd was asked and left some out. Raises Busy, Refused, and StoreError if the store cannot be read and no agentd
+    answers.
     """
-    plain, asked = family(kind), limit
-    if plain is None and kind != "*":
-        asked = _MOST  # chosen among here
-    found = _ask(place, asked, since_wall, plain)
-    return [row for row in found if matches(kind_of(row), kind)][-limit:]
-
-
-def _ask(place: Place, limit: int, since_wall: float | None, kind: str | None) -> list[Data]:
-    request: Data = {"verb": "events", "limit": min(limit, _MOST), "since_wall": since_wall, "kind": kind}
+    reason: StoreError | None = None
+    if history.exists(place.state_dir):
+        try:
+            return _own(place, limit, since_wall, kind)
+        except StoreError as error:
+            reason = error
     try:
-        found = ask(place.control, request, TIMEOUT_S)
+        return _asked(place, limit, since_wall, kind)
     except NotRunning:
-        from agent.telemetry import history  # noqa: PLC0415 - sqlite3, only where there is nobody to ask
+        if reason is not None:
+            raise reason from None
+        return Found([])
 
-        return history.recent(place.state_dir, limit, since_wall, kind)
-    if not isinstance(found, list):
-        raise BadRequest(f"{place.control}: the answer is no list of events")
-    return [row for row in found if isinstance(row, dict)]
+
+def _own(place: Place, limit: int, since_wall: float | None, kind: str) -> Found:
+    wanted = None if kind == "*" else partial(matches, glob=kind)
+    return history.recent(place.state_dir, limit, since_wall, family(kind), wanted=wanted)
+
+
+def _asked(place: Place, limit: int, since_wall: float | None, kind: str) -> Found:
+    plain = family(kind)
+    choose = plain is None and kind != "*"  # agentd cannot: the newest of all are chosen among here
+    request: Data = {"verb": "events", "limit": MOST + 1 if choose else limit, "since_wall": since_wall, "kind": plain}
+    answer = ask_patiently(place.control, request, TIMEOUT_S)
+    events = answer.get("events") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or not isinstance(events, list):
+        raise BadRequest(f"{place.control}: the answer is no list of events: is agentd another one than agentctl?")
+    fitting = [row for row in events if isinstance(row, dict) and matches(kind_of(row), kind)]
+    return Found(fitting[-limit:], len(fitting) < limit and answer.get("cut") is True)
 
 
 def family(kind: str) -> str | None:

@@ -1,6 +1,7 @@
 """events: what was recorded, oldest first: facts, findings, decisions, outcomes.
 
-Asks agentd; without it the event store is read, so that a dead agent's last events can be seen.
+Reads the event store, whether agentd runs or not. Who may not read it asks agentd, which gives at most 1,000 records and 1 MiB:
+if some were left out, that is said (on stderr, and as "cut": true).
 With --follow new ones are shown as they come, until Ctrl-C; --follow --json prints one JSON object a line (JSON Lines).
 """
 
@@ -15,7 +16,7 @@ from agent.commands._call import Call
 from agent.commands._screen import Screen
 from agent.commands._since import since
 from agent.commands._status_view import text
-from agent.commands._store import kind_of, read
+from agent.commands._store import MOST, kind_of, read
 from agent.commands._table import pairs, when
 from agent.linux.clock import SystemClock, pause
 from agent.model import Data, Json
@@ -42,10 +43,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Call) -> int:
     """Show what there is, and what comes."""
     begin = since(call.option("since"), SystemClock().wall()) if call.option("since") else None
-    found = read(call.place(), call.option("limit"), begin, call.option("kind"))
+    found, cut = read(call.place(), call.option("limit"), begin, call.option("kind"))
+    if cut:
+        call.screen.note(
+            f"older ones are left out: agentd gives at most {MOST:,} records and 1 MiB; root and group gatewarden see all"
+        )
     if not call.option("follow"):
         if call.json:
-            call.screen.json({"schema": "gatewarden.events/1", "events": list[Json](found)})
+            result: Data = {"schema": "gatewarden.events/1", "events": list[Json](found)}
+            call.screen.json(result | ({"cut": True} if cut else {}))
         else:
             _show(call, found)
         return _exit.OK
@@ -55,7 +61,7 @@ def run(call: Call) -> int:
         _show(call, fresh)
         call.screen.out.flush()
         pause(POLL_S)
-        found = read(call.place(), BATCH, begin, call.option("kind"))
+        found = read(call.place(), BATCH, begin, call.option("kind")).records
 
 
 def new(found: list[Data], seen: dict[str, None]) -> list[Data]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
+from agent import regular
 from agent.errors import StoreError
 from agent.model import Data
 from agent.telemetry.database import DELIVERED, FILE, QUARANTINED
@@ -21,33 +24,78 @@ from agent.telemetry.messages import LANES, METRICS
 _METRICS = LANES.index(METRICS)
 
 
-def recent(folder: Path, limit: int, since_wall: float | None = None, kind: str | None = None) -> list[Data]:
-    """Give the newest `limit` records in the outbox of `folder`, oldest first; none if there is no outbox.
+class Found(NamedTuple):
+    """Records, oldest first; `cut` if there are older ones within the limit that are left out."""
+
+    records: list[Data]
+    cut: bool = False
+
+
+def exists(folder: Path) -> bool:
+    """Whether there is an outbox in `folder`, readable or not."""
+    try:
+        return (folder / FILE).stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def recent(
+    folder: Path,
+    limit: int,
+    since_wall: float | None = None,
+    kind: str | None = None,
+    *,
+    wanted: Callable[[str], bool] | None = None,
+    most_bytes: int | None = None,
+) -> Found:
+    """Give the newest `limit` records in the outbox of `folder`; none if there is no outbox.
 
     Each is the record as it was appended, with `boot_id`, `t_wall`, `stream_seq` and `delivered` added where it lacks them.
-    `since_wall` leaves out what is older; `kind` keeps one kind or family (`timer` has `timer.late`). Raises StoreError.
+    `since_wall` leaves out what is older; `kind` keeps one kind or family (`timer` has `timer.late`), `wanted` the kinds that
+    it likes. Of records that have more than `most_bytes` together the newest are given. Raises StoreError.
     """
     path = folder / FILE
     try:
-        if not path.exists() or path.stat().st_size == 0:
-            return []
+        if not exists(folder):
+            return Found([])
+        regular.require(path)
         with closing(_open(path)) as db:
-            return select(db, limit, since_wall, kind)
+            return select(db, limit, since_wall, kind, wanted=wanted, most_bytes=most_bytes)
     except PermissionError as error:
         raise StoreError(f"{path}: permission denied; run as root or as a member of the group gatewarden") from error
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"{path}: {error}; if agentd does not run, it sets a damaged file aside at its next start") from error
+        said = getattr(error, "strerror", None) or error
+        raise StoreError(f"{path}: {said}; if agentd does not run, it sets a damaged file aside at its next start") from error
 
 
-def select(db: sqlite3.Connection, limit: int, since_wall: float | None, kind: str | None) -> list[Data]:
-    """Run the query of `recent` on an open connection."""
+def select(
+    db: sqlite3.Connection,
+    limit: int,
+    since_wall: float | None,
+    kind: str | None,
+    *,
+    wanted: Callable[[str], bool] | None = None,
+    most_bytes: int | None = None,
+) -> Found:
+    """Run the query of `recent` on an open connection. No more than what is given is held in memory at any time."""
     family = f"{kind}." if kind else ""
     rows = db.execute(
-        "SELECT state, boot_id, seq, t_wall, body FROM message WHERE lane != ? AND t_wall >= ? "
-        "AND (? = '' OR kind = ? OR substr(kind, 1, ?) = ?) ORDER BY id DESC LIMIT ?",
-        (_METRICS, -1e300 if since_wall is None else since_wall, family, kind, len(family), family, max(0, limit)),
-    ).fetchall()
-    return [_record(*row) for row in reversed(rows)]
+        "SELECT state, boot_id, seq, t_wall, kind, body FROM message WHERE lane != ? AND t_wall >= ? "
+        "AND (? = '' OR kind = ? OR substr(kind, 1, ?) = ?) ORDER BY id DESC",
+        (_METRICS, -1e300 if since_wall is None else since_wall, family, kind, len(family), family),
+    )
+    records: list[Data] = []
+    size, cut = 0, False
+    while len(records) < limit and not cut and (row := rows.fetchone()):
+        state, boot_id, seq, t_wall, name, body = row
+        if wanted is None or wanted(name):
+            size += len(body)
+            cut = most_bytes is not None and size > most_bytes
+            records += [] if cut else [_record(state, boot_id, seq, t_wall, body)]
+    rows.close()
+    return Found(records[::-1], cut)
 
 
 def _record(state: int, boot_id: str, seq: int, t_wall: float, body: bytes) -> Data:

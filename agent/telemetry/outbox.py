@@ -119,7 +119,7 @@ class Outbox:
 
     def recent(self, limit: int, since_wall: float | None = None, kind: str | None = None) -> list[Data]:
         """Give the newest `limit` records as `history.recent` does. Raises StoreError."""
-        return self._safely(lambda: history.select(self._store.db, limit, since_wall, kind))
+        return self._safely(lambda: history.select(self._store.db, limit, since_wall, kind).records)
 
     def tidy(self) -> list[Message]:
         """Bring it within its bounds (age too), give free space back; gives gap records for what went. Raises StoreError."""

@@ -46,7 +46,7 @@ def test_everything_is_in_it_and_no_secret(box: Box, serve: Callable[[Replies], 
     with box.config.open("a") as file:
         file.write(f'[[stream]]\nname = "cam"\nurl = "rtsp://admin:{SECRET}@camera/x"\n')
     event = {"record": "event", "kind": "proc.exit", "data": {"comm": f"ffmpeg {SECRET}"}}
-    serve({"status": [{"result": status("ok", tier=SECRET)}], "events": [{"result": [event]}]})
+    serve({"status": [{"result": status("ok", tier=SECRET)}], "events": [{"result": {"events": [event], "cut": False}}]})
     files, _ = make(box)
     assert SECRET not in "".join(files.values())
     assert json.loads(files["config.json"])["config"]["stream"][0]["url"] == "rtsp://***@camera/x"

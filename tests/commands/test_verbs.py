@@ -19,6 +19,8 @@ from agent.commands.events import new
 from agent.model import Data, Event, plain
 from agent.telemetry.database import FILE
 from tests.commands.conftest import Box, Replies, status
+from tests.telemetry.doubles import event as recorded
+from tests.telemetry.doubles import open_outbox
 
 Serve = Callable[[Replies], None]
 
@@ -36,9 +38,14 @@ def finding(subject: str) -> Data:
     return head | {"subject": subject, "state": "degraded", "summary": "12 ms late", "evidence": [1], "data": {}}
 
 
+def told(*records: Data, cut: bool = False) -> dict[str, Any]:
+    """Give agentd's reply with these records."""
+    return {"result": {"events": [*records], "cut": cut}}
+
+
 def test_events_from_agentd(box: Box, serve: Serve) -> None:
     """Pins both forms: the JSON passes records on, people get one line with time, severity, kind, subject and the data."""
-    serve({"events": [{"result": [event(1), finding("tick\x1b[2J")]}]})
+    serve({"events": [told(event(1), finding("tick\x1b[2J"))]})
     assert box.agentctl("events", "--json").json == {
         "schema": "gatewarden.events/1",
         "events": [event(1), finding("tick\x1b[2J")],
@@ -58,7 +65,7 @@ def test_events_from_agentd(box: Box, serve: Serve) -> None:
 
 def test_kind_and_limit_choose(box: Box, serve: Serve) -> None:
     """Pins `--kind` and `--limit`: the newest of the kind, oldest first."""
-    serve({"events": [{"result": [event(1), event(2, "proc.exit"), event(3), event(4, "timer.storm"), finding("x")]}]})
+    serve({"events": [told(event(1), event(2, "proc.exit"), event(3), event(4, "timer.storm"), finding("x"))]})
 
     def seqs(*options: str) -> list[Any]:
         return [row.get("seq") for row in box.agentctl("events", "--json", *options).json["events"]]
@@ -75,6 +82,54 @@ def test_without_agentd_and_store_there_are_no_events(box: Box) -> None:
     assert (ran.code, ran.json["events"]) == (0, [])
 
 
+def test_all_events_are_there_whether_agentd_runs_or_not(box: Box, serve: Serve) -> None:
+    """Pins that the store itself is read: `--limit` above what agentd gives is not cut, nor is a glob looked for among few."""
+    outbox = open_outbox(box.path / "state")
+    try:
+        outbox.append([recorded(1, "irq.storm"), *(recorded(seq) for seq in range(2, 1502))], {})
+        serve({"events": [told(event(1))]})
+        ran = box.agentctl("events", "--limit", "5000", "--json")
+        assert [row["seq"] for row in ran.json["events"]] == [*range(1, 1502)]
+        assert "cut" not in ran.json
+        found = box.agentctl("events", "--kind", "*.storm", "--json").json["events"]
+        assert [row["seq"] for row in found] == [1]
+    finally:
+        outbox.close()
+
+
+def test_what_agentd_leaves_out_is_said(box: Box, serve: Serve) -> None:
+    """Pins that who must ask agentd is told, in both forms of output, that there is more; not if the limit was reached."""
+    serve({"events": [told(event(1), event(2), cut=True)]})
+    ran = box.agentctl("events", "--json")
+    assert (ran.code, ran.json["cut"], ran.err.count("\n")) == (0, True, 1)
+    assert "older ones are left out" in box.agentctl("events").err
+    assert box.agentctl("events", "--limit", "2").err == ""
+
+
+@pytest.mark.root
+def test_who_may_not_read_the_store_asks_agentd(box: Box, serve: Serve) -> None:
+    """Pins the way of a user outside the group: agentd is asked; without it exit 4 and the reason."""
+    outbox = open_outbox(box.path / "state")
+    outbox.append([recorded(7)], {})
+    outbox.close()
+    (box.path / "state").chmod(0o700)
+    for folder in (box.path, *box.path.parents[:2]):
+        folder.chmod(0o755)
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-P", "-m", "agent.cli"]
+
+    def ask() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*nobody, "events", "--config", str(box.config)], capture_output=True, text=True, check=False)
+
+    ran = ask()
+    assert (ran.returncode, ran.stdout) == (4, "")
+    assert "permission denied" in ran.stderr
+    serve({"events": [told(event(1))]})
+    (box.path / "run").chmod(0o755)
+    box.control.chmod(0o666)
+    ran = ask()
+    assert (ran.returncode, ran.stderr, ran.stdout.count("\n")) == (0, "", 1)
+
+
 def test_a_damaged_store_is_one_line(box: Box) -> None:
     """Pins that the store is read without agentd, and exit 4 with one line if it is damaged."""
     (box.path / "state" / FILE).write_bytes(b"rubbish" * 1000)
@@ -84,7 +139,7 @@ def test_a_damaged_store_is_one_line(box: Box) -> None:
 
 def test_follow_shows_each_once(box: Box, serve: Serve) -> None:
     """Pins `--follow --json`: JSON Lines, no record twice, new ones as they come."""
-    serve({"events": [{"result": [event(1)]}, {"result": [event(1), event(2)]}, {"result": [event(1), event(2), event(3)]}]})
+    serve({"events": [told(event(1)), told(event(1), event(2)), told(event(1), event(2), event(3))]})
     command = [sys.executable, "-P", "-m", "agent.cli", "--config", str(box.config), "events", "--follow", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         try:

@@ -174,7 +174,7 @@ def test_history_of_a_killed_agent_leaves_its_files_as_they_are(tmp_path: Path) 
         (left / name).write_bytes((tmp_path / name).read_bytes())
     box.close()
     before = {path.name: path.read_bytes() for path in left.iterdir()}
-    assert [row["seq"] for row in history.recent(left, 9)] == [1]
+    assert [row["seq"] for row in history.recent(left, 9).records] == [1]
     assert {path.name: path.read_bytes() for path in left.iterdir()} == before
 
 
@@ -199,7 +199,7 @@ def as_nobody(folder: Path) -> str:
     """Count the records that uid 65534 sees."""
     code = (
         "import sys; from pathlib import Path; from agent.telemetry import history; from agent.errors import StoreError\n"
-        "try: print(len(history.recent(Path(sys.argv[1]), 9)))\n"
+        "try: print(len(history.recent(Path(sys.argv[1]), 9).records))\n"
         "except StoreError as error: print(error)"
     )
     command = ["/usr/bin/python3", "-c", code, str(folder)]

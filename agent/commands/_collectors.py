@@ -16,12 +16,12 @@ from agent.commands._bundle import Collector
 from agent.commands._call import Call
 from agent.config import reading
 from agent.errors import ConfigError
-from agent.linux import evidence, procfs
+from agent.linux import evidence, processes, procfs
 from agent.model import Data, Json
 from agent.place import Place
 
 EVENTS = 500
-_PACKAGES = ("gatewarden", "annotated-types", "paho-mqtt", "pydantic", "prometheus-client", "nvidia-ml-py", "av")
+_PACKAGES = ("gatewarden", "annotated-types", "paho-mqtt", "psutil", "pydantic", "prometheus-client", "nvidia-ml-py", "av")
 _PROC = ("version", "cmdline", "uptime", "loadavg", "meminfo", "interrupts", "softirqs", "mounts", "self/cgroup")
 _SYS = (
     "proc/sys/kernel/unprivileged_bpf_disabled",
@@ -45,6 +45,7 @@ def of(call: Call) -> Mapping[str, Collector]:
         "events.json": lambda: [*_store.read(place, EVENTS, None, "*").records],
         "kernel.json": _kernel,
         "kmsg.txt": lambda: _kmsg(place),
+        "processes.json": lambda: list[Json](processes.largest()),
         "files.json": lambda: _files(place),
     }
 

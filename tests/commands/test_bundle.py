@@ -17,7 +17,17 @@ from agent.commands import _bundle
 from tests.commands.conftest import Box, Replies, status
 
 SECRET = "HUNTER22"
-PARTS = {"versions.json", "config.json", "status.json", "doctor.json", "events.json", "kernel.json", "kmsg.txt", "files.json"}
+PARTS = {
+    "versions.json",
+    "config.json",
+    "status.json",
+    "doctor.json",
+    "events.json",
+    "kernel.json",
+    "kmsg.txt",
+    "processes.json",
+    "files.json",
+}
 
 
 def unpack(path: Path) -> dict[str, str]:

@@ -10,7 +10,6 @@ import contextlib
 import grp
 import os
 import shutil
-import socket
 import struct
 import subprocess
 import sys
@@ -93,15 +92,6 @@ def _close(folder: Path, undo: contextlib.ExitStack) -> None:
         before = folder.stat().st_mode & 0o7777
         folder.chmod(0o700)
         undo.callback(folder.chmod, before)
-
-
-@pytest.fixture
-def free_port() -> int:
-    """Give a TCP port of 127.0.0.1 that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture

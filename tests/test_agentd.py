@@ -20,7 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from agent import config, loader
 from agent.linux import programs
 from tests.agents import BIN, NOBODY, agent, named, open_to_all, sleeper
-from tests.brokers import mosquitto, subscriber, wait_for
+from tests.brokers import free_port, mosquitto, subscriber, wait_for
 
 WATCH = '[probes.process_exit]\ncomm = ["sleep"]\n[metrics]\nperiod_s = 1\n'
 
@@ -176,13 +176,14 @@ def test_two_agents_on_one_folder_are_refused(lab_config: Callable[..., Path]) -
         assert first.ctl("status")[0] in {0, 1}
 
 
-def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path], free_port: int) -> None:
+def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path]) -> None:
     """`[metrics] listen` serves a page that the format's own parser takes, with the timers of this kernel; off by default."""
-    path = lab_config(f'{WATCH}listen = "127.0.0.1:{free_port}"\n')
+    port = free_port()
+    path = lab_config(f'{WATCH}listen = "127.0.0.1:{port}"\n')
     pages = [""]
 
     def shown() -> bool:
-        pages.append(urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=5).read().decode())
+        pages.append(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode())
         return "gatewarden_timers_late_seconds_bucket" in pages[-1]
 
     with agent(path):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,8 @@ from agent import broker
 from agent.errors import BadRequest, NotRunning, Refused
 from agent.linux import kallsyms, unix
 from agent.linux.unixserver import Credentials
-from agent.model import Data, Json, Severity
+from agent.model import Data
+from tests.doubles import MemoryJournal
 
 BARE = ["--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
 KMSG = """
@@ -228,27 +229,10 @@ def _switches(status: Path) -> int:
     return sum(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("voluntary"))
 
 
-class Lines:
-    """A `ports.Journal` that keeps its lines, or takes none."""
-
-    def __init__(self, error: OSError | None = None) -> None:
-        self.fields: list[Mapping[str, Json]] = []
-        self.severities: list[Severity] = []
-        self._error = error
-
-    def line(self, severity: Severity, message: str, fields: Mapping[str, Json]) -> None:
-        """Keep it."""
-        assert message == "broker"
-        self.severities.append(severity)
-        if self._error:
-            raise self._error
-        self.fields.append(fields)
-
-
-def ask(line: bytes, journal: Lines | None = None) -> Data:
+def ask(line: bytes, journal: MemoryJournal | None = None) -> Data:
     """Give the reply that the user gatewarden gets."""
     caller = Credentials(1, pwd.getpwnam("gatewarden").pw_uid, 1)
-    reply = broker.answer(line, caller, journal or Lines())
+    reply = broker.answer(line, caller, journal or MemoryJournal())
     if reply.fd is not None:
         os.close(reply.fd)
     answer: Data = json.loads(reply.data)
@@ -272,31 +256,31 @@ def ask(line: bytes, journal: Lines | None = None) -> Data:
 )
 def test_arguments_are_checked(request_: Data, why: str) -> None:
     """Pins what each verb takes, and that a wrong request is code 2 and journaled."""
-    journal = Lines()
+    journal = MemoryJournal()
     answer = ask(json.dumps(request_).encode(), journal)
     assert (answer["ok"], answer["code"]) == (False, 2)
     assert why in str(answer["error"])
-    assert [fields["verb"] for fields in journal.fields] == [request_["verb"]]
-    assert why in str(journal.fields[0]["result"])
+    assert [(severity, fields["verb"]) for severity, _, fields in journal.lines] == [("warning", request_["verb"])]
+    assert why in str(journal.lines[0][2]["result"])
 
 
 @pytest.mark.root
 def test_a_fault_of_ours_is_journaled_and_answered() -> None:
     """Pins that a verb which fails in a way that nobody foresaw leaves a line in the journal, and its caller an answer."""
-    journal = Lines()
+    journal = MemoryJournal()
     verbs = {"ksym": broker.Verb({}, lambda: broker.Given(1 // 0))}
     reply = broker.answer(b'{"verb": "ksym"}', Credentials(1, _gatewarden(), 1), journal, verbs)
     answer = json.loads(reply.data)
     assert (answer["ok"], answer["code"]) == (False, 4)
     assert "internal error: ZeroDivisionError" in answer["error"]
-    assert (journal.severities, journal.fields[0]["verb"]) == (["error"], "ksym")
+    assert [(severity, fields["verb"]) for severity, _, fields in journal.lines] == [("error", "ksym")]
 
 
 @pytest.mark.root
 def test_what_cannot_be_journaled_is_withheld() -> None:
     """Pins that a broker whose journal is gone hands nothing out, and leaks no descriptor."""
     before = len(list(Path("/proc/self/fd").iterdir()))
-    answer = ask(b'{"verb": "kmsg.open"}', Lines(OSError(32, "Broken pipe")))
+    answer = ask(b'{"verb": "kmsg.open"}', MemoryJournal(OSError(32, "Broken pipe")))
     assert answer == {"ok": False, "error": "the call cannot be journaled: Broken pipe", "code": 4}
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
@@ -304,11 +288,11 @@ def test_what_cannot_be_journaled_is_withheld() -> None:
 @given(line=st.binary() | st.text().map(lambda text: json.dumps({"verb": "ksym", "addresses": text}).encode()))
 def test_any_line_is_answered(line: bytes) -> None:
     """Pins that no request of a permitted caller raises, and each is journaled once."""
-    journal = Lines()
+    journal = MemoryJournal()
     uid = _gatewarden()
     answer = json.loads(broker.answer(line, Credentials(1, uid, 1), journal).data)
     assert answer["ok"] is False
-    assert len(journal.fields) == 1
+    assert len(journal.lines) == 1
 
 
 def _gatewarden() -> int:

@@ -2,46 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from agent.model import Data, Decision, Event, Finding, Outcome, Sighting
+from agent.model import Decision, Event, Finding, Outcome, Sighting
 from agent.pipeline import Pipeline
+from tests.doubles import HandClock, MemoryStore
 
 LATE = Sighting(1_000, "timers", "timer.late", "some_timer_fn", "warning", {"late_us": 12.0})
-
-
-class StillClock:
-    """A clock that stands at 5 s monotonic, 100 s wall."""
-
-    def mono_ns(self) -> int:
-        """Give 5 s."""
-        return 5_000_000_000
-
-    def wall(self) -> float:
-        """Give 100 s."""
-        return 100.0
-
-
-@dataclass
-class MemoryStore:
-    """A store that commits at once, and remembers."""
-
-    batches: list[tuple[list[Data], dict[str, int]]] = field(default_factory=list)
-    seq: int = 0
-
-    def next_seq(self) -> int:
-        """Count."""
-        self.seq += 1
-        return self.seq
-
-    def append(self, records: Sequence[Data], cursors: Mapping[str, int], done: Callable[[], None]) -> None:
-        """Keep the batch and report it durable."""
-        self.batches.append((list(records), dict(cursors)))
-        done()
-
-    def metric(self, payload: Data) -> None:
-        """Not used here."""
 
 
 @dataclass
@@ -95,7 +63,7 @@ def hub() -> tuple[Pipeline, MemoryStore, list[str]]:
     return (
         Pipeline(
             "boot",
-            StillClock(),
+            HandClock(wall_s=100.0, ns=5_000_000_000),
             store,
             [Echo()],
             Always(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -15,48 +14,14 @@ from agent.actions import ACTIONS, Tools, bound
 from agent.errors import BadRequest, StoreError
 from agent.linux.files import SnapshotFolder
 from agent.model import Data, Decision, Finding, Json, Outcome, Severity, State, plain
+from tests.doubles import HandClock, MemoryArchive, MemoryJournal
 
 NS = 1_000_000_000
 
 
-@dataclass
-class Clock:
-    """A `ports.Clock` that passes `step_ns` with each look."""
-
-    now_ns: int = 5 * NS
-    step_ns: int = 0
-
-    def mono_ns(self) -> int:
-        """Give the time, and let some pass."""
-        self.now_ns += self.step_ns
-        return self.now_ns
-
-    def wall(self) -> float:
-        """Give a fixed day."""
-        return 1_767_225_600.25  # 2026-01-01T00:00:00.250Z
-
-
-@dataclass
-class Journal:
-    """A `ports.Journal` that keeps its lines."""
-
-    lines: list[tuple[Severity, str, Mapping[str, Json]]] = field(default_factory=list)
-
-    def line(self, severity: Severity, message: str, fields: Mapping[str, Json]) -> None:
-        """Keep it."""
-        self.lines.append((severity, message, fields))
-
-
-@dataclass
-class Archive:
-    """A `ports.Archive` in memory."""
-
-    kept: dict[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def keep(self, name: str, files: Mapping[str, str]) -> str:
-        """Keep it."""
-        self.kept[name] = files
-        return f"/snapshots/{name}"
+def still(step_ns: int = 0) -> HandClock:
+    """Give a clock on 2026-01-01T00:00:00.250Z."""
+    return HandClock(1_767_225_600.25, 5 * NS, step_ns)
 
 
 class Broken:
@@ -72,10 +37,10 @@ class Broken:
 def tools(
     collect: Mapping[str, Callable[[Finding], Json]] | None = None,
     switch_off: Callable[[str], None] = lambda _probe: None,
-    clock: Clock | None = None,
+    clock: HandClock | None = None,
 ) -> Tools:
     """Give ports that work."""
-    return Tools(clock or Clock(), Journal(), Archive(), collect or {}, switch_off)
+    return Tools(clock or still(), MemoryJournal(), MemoryArchive(), collect or {}, switch_off)
 
 
 def decision(action: str, state: State = "degraded", data: Data | None = None, arguments: Data | None = None) -> Decision:
@@ -89,7 +54,7 @@ def snapshot(collect: Mapping[str, Callable[[Finding], Json]], data: Data | None
     ports = tools(collect)
     outcome = ACTIONS["snapshot"](ports)(decision("snapshot", data=data))
     assert outcome.ok
-    assert isinstance(ports.archive, Archive)
+    assert isinstance(ports.archive, MemoryArchive)
     (files,) = ports.archive.kept.values()
     return files
 
@@ -104,7 +69,7 @@ def test_the_set_is_closed() -> None:
 def test_a_failure_is_an_outcome(name: str) -> None:
     """Pins that an action whose every port fails gives an Outcome that is not ok, with the reason."""
     broken = Broken()
-    outcome = ACTIONS[name](Tools(Clock(), broken, broken, {}, broken))(decision(name, arguments={"probe": "timers"}))  # type: ignore[arg-type]
+    outcome = ACTIONS[name](Tools(still(), broken, broken, {}, broken))(decision(name, arguments={"probe": "timers"}))  # type: ignore[arg-type]
     assert outcome == Outcome(5 * NS, name, "tick_sched_timer", ok=False, detail=f"{name}: broken")
 
 
@@ -114,7 +79,7 @@ def test_log(state: State, severity: Severity) -> None:
     ports = tools()
     outcome = ACTIONS["log"](ports)(decision("log", state))
     assert outcome.ok
-    assert isinstance(ports.journal, Journal)
+    assert isinstance(ports.journal, MemoryJournal)
     expected = {"detector": "timer_late", "subject": "tick_sched_timer", "state": state}
     expected |= {"reason": "first of its kind", "evidence": "7,9"}
     assert ports.journal.lines == [(severity, "tick_sched_timer is 12 ms late", expected)]
@@ -146,9 +111,9 @@ def test_snapshot_keeps_what_there_is() -> None:
     ports = tools(collect)
     asked = decision("snapshot")
     outcome = ACTIONS["snapshot"](ports)(asked)
-    assert isinstance(ports.archive, Archive)
+    assert isinstance(ports.archive, MemoryArchive)
     name = "20260101T000000.250Z-timer_late-tick_sched_timer"
-    files = ports.archive.kept[name]
+    files = ports.archive.kept[f"/snapshots/{name}"]
     assert set(files) == {"decision.json", "pressure.json", "run_queue.json", "kmsg.txt", "note.txt"}
     assert json.loads(files["decision.json"]) == json.loads(json.dumps(plain(asked)))
     assert json.loads(files["run_queue.json"]) == {"top": ["tick_sched_timer"]}
@@ -166,9 +131,9 @@ def test_a_reader_that_fails_says_why_in_its_place() -> None:
 def test_slow_readers_end_the_collection() -> None:
     """Pins the bound in time: readers that come after it has passed are named as not read."""
     collect: dict[str, Callable[[Finding], Json]] = {name: (lambda _finding: {"read": True}) for name in ("a", "b", "c", "d")}
-    ports = tools(collect, clock=Clock(step_ns=NS))
+    ports = tools(collect, clock=still(step_ns=NS))
     assert ACTIONS["snapshot"](ports)(decision("snapshot")).ok
-    assert isinstance(ports.archive, Archive)
+    assert isinstance(ports.archive, MemoryArchive)
     (files,) = ports.archive.kept.values()
     assert set(files) == {"decision.json", "a.json", "b.json", "c.txt", "d.txt"}
     assert "time of this snapshot was up" in files["d.txt"]
@@ -193,7 +158,7 @@ def test_stacks_of_the_evidence() -> None:
 def test_any_evidence_is_kept(value: Json, subject: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Pins, on a real folder, that whatever a probe saw and whatever its subject is called, the snapshot is kept."""
     folder = tmp_path_factory.mktemp("any") / "snapshots"
-    ports = Tools(Clock(), Journal(), SnapshotFolder(folder), {"events": lambda _finding: value}, lambda _probe: None)
+    ports = Tools(still(), MemoryJournal(), SnapshotFolder(folder), {"events": lambda _finding: value}, lambda _probe: None)
     finding = Finding(1, "timer_late", subject, "critical", "late", (), {"value": value})
     outcome = ACTIONS["snapshot"](ports)(Decision(1, "snapshot", finding, "test"))
     assert outcome.ok, outcome.detail

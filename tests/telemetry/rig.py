@@ -20,7 +20,8 @@ from agent.telemetry.publisher import Publisher
 from agent.telemetry.session import Identity
 from agent.telemetry.spool import Spool
 from agent.telemetry.tls import Tls
-from tests.telemetry.doubles import BOOT, ROOMY, DirectLoop, event
+from tests.doubles import DirectLoop
+from tests.telemetry.doubles import BOOT, ROOMY, event
 
 
 class Rig:

@@ -16,7 +16,8 @@ from agent.errors import StoreError
 from agent.telemetry.bounds import Limits
 from agent.telemetry.messages import EVENT, GAP, METRICS, Message
 from agent.telemetry.outbox import Outbox
-from tests.telemetry.doubles import BOOT, NOW, ROOMY, HandClock, event, open_outbox
+from tests.doubles import NOW, HandClock
+from tests.telemetry.doubles import BOOT, ROOMY, event, open_outbox
 
 START = (-1, 0)
 SMALL = Limits(max_bytes=256 << 10, headroom_bytes=0)
@@ -87,7 +88,7 @@ def test_dropped_metrics_are_explained_too(tmp_path: Path) -> None:
 
 def test_age_counts_only_between_plausible_clocks(tmp_path: Path) -> None:
     """A week after, old rows go; rows of a clock that was never set do not, and a step from 1970 drops nothing."""
-    clock = HandClock(wall=1000.0)
+    clock = HandClock(wall_s=1000.0)
     box = open_outbox(tmp_path, clock)
     box.append([event(1, t_wall=1000.0)], {})
     clock.pass_s(NOW - 1000.0)

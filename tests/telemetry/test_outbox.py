@@ -18,7 +18,8 @@ from agent.telemetry.bounds import Limits
 from agent.telemetry.marks import Marks
 from agent.telemetry.messages import BODY_LIMIT, EVENT, GAP, METRICS, Message
 from agent.telemetry.outbox import Outbox
-from tests.telemetry.doubles import BOOT, NOW, HandClock, event, open_outbox
+from tests.doubles import NOW, HandClock
+from tests.telemetry.doubles import BOOT, event, open_outbox
 
 START = (-1, 0)
 

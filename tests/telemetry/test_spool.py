@@ -19,7 +19,8 @@ from agent.telemetry.marks import Marks
 from agent.telemetry.messages import EVENT, GAP, METRICS, Message, Request
 from agent.telemetry.spool import ROOM, Spool
 from tests.brokers import wait_for
-from tests.telemetry.doubles import BOOT, DirectLoop, HandClock, event, open_outbox
+from tests.doubles import DirectLoop, HandClock
+from tests.telemetry.doubles import BOOT, event, open_outbox
 
 
 class Taker:

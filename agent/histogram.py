@@ -17,6 +17,7 @@ from agent.model import Data, Json
 BUCKETS = 128
 FIRST_BIT = 7
 NS_PER_US = 1000
+WORD = 2**32 - 1
 
 
 def bucket(value: int) -> int:
@@ -58,14 +59,14 @@ class Histogram:
         return self.max_ns
 
     def minus(self, older: Histogram) -> Histogram:
-        """Give what was added since `older`.
+        """Give what was added since `older`, an earlier reading of the same entry (or a sum of entries).
 
-        A counter that fell (an evicted and re-created entry) counts from zero. The maximum of an interval cannot be
+        The kernel's buckets are 32 bits wide and wrap, so differences are modulo 2^32. The maximum of an interval cannot be
         known from two cumulative ones: it is exact if it grew, else the upper edge of the highest bucket that did.
         """
         counts = tuple(map(sub, self.counts, older.counts))
         if min(counts) < 0:
-            return self
+            counts = tuple(map(gained, self.counts, older.counts))
         top = max((index for index, n in enumerate(counts) if n), default=-1)
         grown = self.max_ns > older.max_ns
         peak = self.max_ns if grown else min(upper_edge(top), self.max_ns) if top >= 0 else 0
@@ -87,6 +88,16 @@ class Histogram:
             "p99": round(self.quantile_ns(0.99) / NS_PER_US, 1),
             "max": round(self.max_ns / NS_PER_US, 1),
         }
+
+
+def gained(new: int, old: int) -> int:
+    """Give what a 32-bit counter gained between two readings.
+
+    A gain of 2^31 or more is none: it fell a little, as the sum over a table does when one entry is read both in its own place
+    and, moved meanwhile, in that of all that gave way.
+    """
+    gain = (new - old) & WORD
+    return gain if gain <= WORD >> 1 else 0
 
 
 EMPTY = Histogram((0,) * BUCKETS, 0)

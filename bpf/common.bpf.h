@@ -17,11 +17,11 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define GW_BUCKETS 128	      /* 4 per octave, 128 ns .. 275 s: agent/histogram.py */
-#define GW_SAMPLE_MASK 63     /* 1 run in 64 is timed: the two clock reads cost more than most bodies */
-#define GW_STACK 12	      /* frames of a violation's kernel stack: what fits one glance */
-#define GW_STACK_SKIP 3	      /* our own program, __bpf_trace_run* and __bpf_trace_<tracepoint> */
-#define GW_SYMBOL 40	      /* bytes of one resolved frame, NUL included */
+#define GW_BUCKETS 128		  /* 4 per octave, 128 ns .. 275 s: agent/histogram.py */
+#define GW_SAMPLE_MASK 63	  /* the first run of 64 is timed: the two clock reads cost more than most bodies */
+#define GW_STACK 12		  /* frames of a violation's kernel stack: what fits one glance */
+#define GW_STACK_SKIP 3		  /* our own program, __bpf_trace_run* and __bpf_trace_<tracepoint> */
+#define GW_SYMBOL 40		  /* bytes of one resolved frame, NUL included */
 #define GW_RING_BYTES (64 * 1024) /* about 80 violations with stacks; more in one gulp is a storm, and is counted */
 #define GW_LIMIT_NS 100000000ULL  /* violations are rate limited per CPU in windows of 100 ms … */
 #define GW_LIMIT_EVENTS 8	  /* … to this many, the rest is counted as suppressed */
@@ -116,7 +116,7 @@ struct gw_stats {
 			return 0;                                                                                              \
 		if (!cfg->head.since_ns)                                                                                       \
 			cfg->head.since_ns = bpf_ktime_get_ns();                                                               \
-		__u64 start = (++own->runs & GW_SAMPLE_MASK) ? 0 : bpf_ktime_get_ns();                                         \
+		__u64 start = (own->runs++ & GW_SAMPLE_MASK) ? 0 : bpf_ktime_get_ns();                                         \
 		tp##_body(ctx, btf, cfg, own);                                                                                 \
 		if (start) {                                                                                                   \
 			own->timed_ns += bpf_ktime_get_ns() - start;                                                           \
@@ -127,7 +127,7 @@ struct gw_stats {
 	SEC("tp_btf/" #tp) int tp##_btf(__u64 *ctx) { return tp##_run(ctx, true); }                                            \
 	SEC("raw_tp/" #tp) int tp##_raw(__u64 *ctx) { return tp##_run(ctx, false); }                                           \
 	static __always_inline void tp##_body(__u64 *ctx GW_UNUSED, const bool btf GW_UNUSED, gw_ctl_t *cfg GW_UNUSED,         \
-						struct gw_stats *own GW_UNUSED)
+					      struct gw_stats *own GW_UNUSED)
 
 static __always_inline __u32 gw_log2(__u64 v)
 {
@@ -158,10 +158,7 @@ static __always_inline void gw_count(__u32 *buckets, __u64 ns)
 }
 
 /* The same for buckets that only this CPU writes. */
-static __always_inline void gw_count_local(__u32 *buckets, __u64 ns)
-{
-	buckets[gw_bucket(ns) & (GW_BUCKETS - 1)]++;
-}
+static __always_inline void gw_count_local(__u32 *buckets, __u64 ns) { buckets[gw_bucket(ns) & (GW_BUCKETS - 1)]++; }
 
 /*
  * Keep the exact maximum of an entry that several CPUs share. There is no compare-and-swap before 5.12, so the store is read

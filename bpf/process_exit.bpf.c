@@ -14,7 +14,7 @@ enum { HOOK_EXIT, HOOKS };
 #define SIGNAL_GROUP_EXIT 0x00000004 /* include/linux/sched/signal.h */
 #define CODE_SIGNAL 0x7f
 #define CODE_CORE 0x80
-#define COMMS 64
+#define COMMS 128 /* [probes.process_exit] comm and [[workload]] may have 64 each */
 #define PIDS 256  /* workloads of one gateway, their helpers included */
 #define TOLD 1024 /* deaths whose last threads may still be on their way out */
 

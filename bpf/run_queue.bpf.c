@@ -42,19 +42,20 @@ static __always_inline void violation(void *ctx, struct gw_stats *own, struct ta
 
 static __always_inline void woken(void *ctx, const bool btf, gw_ctl_t *cfg, struct gw_stats *own, struct task_struct *task)
 {
-	__u64 now = bpf_ktime_get_ns(), word, blocked;
+	__u64 now = bpf_ktime_get_ns(), word, state, blocked;
 	__u32 pid = GW_READ(task, pid);
 	struct run_queue_slot *slot = slot_of(pid);
 
 	if (!slot)
 		return;
 	word = slot->word;
+	state = word >> PID_SHIFT == pid ? word >> STATE_SHIFT & 3 : STATE_OTHERS;
+	if (state == STATE_WOKEN || state == STATE_PREEMPTED)
+		return; /* preempted on its way to sleep: it waits since then already */
 	slot->word = word_of(pid, STATE_WOKEN, now);
-	if (word >> PID_SHIFT != pid) {
+	if (state == STATE_OTHERS)
 		slot->cpu = NO_CPU;
-		return;
-	}
-	if ((word >> STATE_SHIFT & 3) != STATE_BLOCKED)
+	if (state != STATE_BLOCKED)
 		return;
 	blocked = now - (((__u64)slot->high << TIME_BITS | (word & TIME_MASK)) << TIME_SHIFT);
 	if ((__s64)blocked > (__s64)cfg->blocked_ns && blocked <= now - cfg->head.since_ns)

@@ -6,7 +6,7 @@
 #include "table.bpf.h"
 
 enum { HOOK_WAKEUP, HOOK_WAKEUP_NEW, HOOK_SWITCH, HOOKS };
-enum { STATE_NONE, STATE_WOKEN, STATE_PREEMPTED, STATE_BLOCKED };
+enum { STATE_NONE, STATE_WOKEN, STATE_PREEMPTED, STATE_BLOCKED, STATE_OTHERS /* the slot is another pid's; not in a word */ };
 enum { WHAT_LATENCY, WHAT_BLOCKED };
 
 #define TASK_UNINTERRUPTIBLE 0x0002 /* include/linux/sched.h; 0x400 since 4.14 */
@@ -43,6 +43,7 @@ struct run_queue_process {
 	__u32 seen; /* what of the task was read when */
 	char comm[16];
 	__u64 cgroup;
+	__u64 made_ns; /* tells an entry from an earlier one of the same tgid */
 	__u64 max;
 	__u64 involuntary;
 	__u64 migrations;
@@ -104,17 +105,17 @@ static __always_inline struct run_queue_process *process_of(struct task_struct *
 	__u32 tgid = GW_READ(task, tgid), index = tgid & (SETS - 1), way, seen, stamp;
 	struct gw_set *set = bpf_map_lookup_elem(&processes_sets, &index);
 	struct run_queue_process *entry;
-	bool taken = false;
 
 	if (!set)
 		return 0;
-	way = gw_way(set, tgid, now, &taken);
+	way = gw_way(set, tgid, now);
 	index = index * GW_WAYS + way;
 	entry = bpf_map_lookup_elem(&processes, &index);
 	if (!entry)
 		return 0;
-	if (taken) {
+	if (entry->tgid != tgid) {
 		clear(entry);
+		entry->made_ns = now;
 		entry->tgid = tgid;
 	}
 	seen = entry->seen & REFRESH_MASK;

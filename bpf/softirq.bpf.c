@@ -7,7 +7,7 @@
  */
 #include "common.bpf.h"
 
-enum { HOOK_RAISE, HOOK_ENTRY, HOOK_EXIT, HOOKS };
+enum { HOOK_RAISE, HOOK_ENTRY, HOOK_EXIT, HOOK_HOTPLUG, HOOKS };
 enum { WHAT_STALL, WHAT_OVERLONG };
 
 #define VECTORS 10 /* include/linux/interrupt.h NR_SOFTIRQS, unchanged since 2.6.35 */
@@ -122,4 +122,19 @@ GW_HOOK(softirq_exit, HOOK_EXIT)
 		vector->run_max = run;
 	if (run > cfg->run_ns)
 		violation(ctx, own, index, now, WHAT_OVERLONG, run, cfg->run_ns);
+}
+
+/* Each step of taking a CPU off or on; those of the CPU itself run there. What was pending on it then ran elsewhere, or never. */
+GW_HOOK(cpuhp_enter, HOOK_HOTPLUG)
+{
+	if ((__u32)ctx[0] != bpf_get_smp_processor_id())
+		return;
+#pragma unroll
+	for (int i = 0; i < VECTORS; i++) {
+		__u32 index = i;
+		struct softirq_vector *vector = bpf_map_lookup_elem(&vectors, &index);
+
+		if (vector)
+			vector->raised_ns = 0;
+	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A set-associative table over two plain arrays: one cache line finds an entry among GW_WAYS, and in a full set the longest unseen
- * gives way. Against an LRU hash: no hashing, no free lists that hoard entries per CPU, user space reads it through an mmap.
+ * gives way. Against an LRU hash: no hashing, no free lists that hoard entries per CPU, user space reads it whole (through an
+ * mmap, or where it may only read, as agentd on pinned maps, by one system call that copies it).
  *
  *	GW_TABLE(callbacks, struct timers_callback, SETS)   defines `callbacks` (the last entry is for the sum of all that gave way)
  *	                                                     and `callbacks_sets`
@@ -24,10 +25,11 @@ struct gw_set {
 	GW_MAP_ARRAY(_name##_sets, struct gw_set, _count, BPF_F_MMAPABLE)
 
 /*
- * Which way of `set` holds `key`, taken from the longest unseen if none does: then the caller must clear the entry. Two CPUs may
- * take the same one at the same moment: the later wins, and the other's key takes another way at its next use.
+ * Which way of `set` holds `key`, taken from the longest unseen if none does. Two CPUs may take the same one at the same moment,
+ * and then the set may name the key of one, and the entry be that of the other. So the caller compares the entry's own key, and
+ * makes the entry anew if it is not the one asked for.
  */
-static __always_inline __u32 gw_way(struct gw_set *set, __u32 key, __u64 now, bool *taken)
+static __always_inline __u32 gw_way(struct gw_set *set, __u32 key, __u64 now)
 {
 	__u32 found = GW_WAYS, oldest = 0, used = now >> GW_USED_SHIFT;
 
@@ -42,7 +44,6 @@ static __always_inline __u32 gw_way(struct gw_set *set, __u32 key, __u64 now, bo
 				oldest = way;
 		found = oldest;
 		set->key[found & (GW_WAYS - 1)] = key;
-		*taken = true;
 	}
 	found &= GW_WAYS - 1;
 	if (set->used[found] != used)

@@ -4,8 +4,9 @@
  *
  * late      hrtimer: now - hard expiry, but not more than the time since it was armed (whoever arms it in the past makes nobody
  *           late). timer_list: jiffies - bucket expiry (`baseclk`), since the wheel is late by design against `expires`.
- *           Deferrable timers are left out, expiries on an idle CPU are kept apart.
- * deviation |late(n) - late(n-1)| of the same timer object: what its period strayed from the one it was armed for.
+ *           Deferrable timers have none, expiries on an idle CPU are kept apart.
+ * deviation |late(n) - late(n-1)| of the same timer: what its period strayed from the one it was armed for. A timer on the stack
+ *           of whoever arms it has no period: next time its address may be another one's.
  * past      armed with an expiry that has passed already; many in a window starve the CPU.
  *
  * The expiry only notes what it sees; its exit books everything, with one look-up of the callback.
@@ -45,15 +46,16 @@ static __always_inline void started(void *ctx, const bool btf, gw_ctl_t *cfg, st
 				    __u32 kind, bool past, __u64 now)
 {
 	struct timers_callback *entry = callback_of(function, kind, now);
-	__u64 number = number_of(timer, btf);
-	struct object *object = object_of(number);
+	struct object *object = object_of(number_of(timer, btf));
 
 	if (object) {
-		if (object->object != number) {
-			object->object = number;
+		if (object->timer != (__u64)timer) {
+			object->timer = (__u64)timer;
 			object->expired = 0;
 		}
 		object->armed_ns = now;
+		if (object->expired && on_stack(*(volatile __u64 *)&object->timer))
+			object->expired = 0;
 	}
 	if (!entry)
 		return;
@@ -69,23 +71,23 @@ static __always_inline void started(void *ctx, const bool btf, gw_ctl_t *cfg, st
 		violation(ctx, own, function, kind, (__u64)timer, now, WHAT_STORM, entry->past_in_window, cfg->past_per_window);
 }
 
-/* Note that `timer` expires now; gives its lateness, which is not known if nobody saw it armed. */
+/* Note that `timer` expires now; gives its lateness, 0 if it has none, or none that is known since nobody saw it armed. */
 static __always_inline __u64 expired(const bool btf, gw_ctl_t *cfg, struct gw_stats *own, void *timer, __u64 function,
 				     __u32 kind, __u64 late, __u64 now)
 {
 	struct running *slot = bpf_map_lookup_elem(&running, &kind);
 	__u64 number = number_of(timer, btf);
 	struct object *object = object_of(number);
-	bool known = kind == KIND_TIMER;
+	bool due = late != NO_LATENESS, known = due && kind == KIND_TIMER;
 
 	if (!slot || !object)
 		return 0;
-	if (!known && object->object == number && object->armed_ns > cfg->head.since_ns) {
+	if (due && !known && object->timer == (__u64)timer && object->armed_ns > cfg->head.since_ns) {
 		known = true;
 		if (late > now - object->armed_ns)
 			late = now - object->armed_ns;
 	}
-	own->missed += !known || slot->timer; /* armed before our time or forgotten; an exit that we did not see */
+	own->missed += (due && !known) || slot->timer; /* armed before our time or forgotten; an exit that we did not see */
 	slot->timer = (__u64)timer;
 	slot->function = function;
 	slot->start_ns = now;
@@ -96,7 +98,7 @@ static __always_inline __u64 expired(const bool btf, gw_ctl_t *cfg, struct gw_st
 	return known ? late : 0;
 }
 
-static __always_inline void book_late(struct timers_callback *entry, struct running *slot)
+static __always_inline void book_late(struct timers_callback *entry, struct running *slot, __u64 timer)
 {
 	struct object *object = object_of(slot->object);
 	__u64 late = slot->late_ns, deviation;
@@ -105,12 +107,12 @@ static __always_inline void book_late(struct timers_callback *entry, struct runn
 	gw_max(slot->idle ? &entry->idle_late_max : &entry->late_max, late);
 	if (!object)
 		return;
-	if (object->object == slot->object && object->expired) {
+	if (object->timer == timer && object->expired) {
 		deviation = late > object->late_ns ? late - object->late_ns : object->late_ns - late;
 		gw_count(entry->deviation, deviation);
 		gw_max(&entry->deviation_max, deviation);
 	}
-	object->object = slot->object;
+	object->timer = timer;
 	object->late_ns = late;
 	object->expired = 1;
 }
@@ -135,7 +137,7 @@ static __always_inline bool finished(void *ctx, gw_ctl_t *cfg, struct gw_stats *
 	gw_count(entry->run, run);
 	gw_max(&entry->run_max, run);
 	if (slot->known)
-		book_late(entry, slot);
+		book_late(entry, slot, timer);
 	if (run > cfg->run_ns)
 		violation(ctx, own, slot->function, kind, timer, now, WHAT_OVERLONG, run, cfg->run_ns);
 	return true;
@@ -157,8 +159,10 @@ GW_HOOK(timer_expire_entry, HOOK_TIMER_ENTRY)
 
 	if (!length)
 		return; /* in the first JIFFY_SPAN only */
-	if (GW_READ(timer, flags) & TIMER_DEFERRABLE)
-		late = 0;
+	if (GW_READ(timer, flags) & TIMER_DEFERRABLE) {
+		expired(btf, cfg, own, timer, function, KIND_TIMER, NO_LATENESS, now);
+		return;
+	}
 	expired(btf, cfg, own, timer, function, KIND_TIMER, late * length, now);
 	if (late > cfg->wheel_late_jiffies && (__u32)bpf_get_current_pid_tgid())
 		violation(ctx, own, function, KIND_TIMER, (__u64)timer, now, WHAT_LATE, late * length,

@@ -14,6 +14,8 @@ enum { WHAT_LATE, WHAT_OVERLONG, WHAT_STORM };
 #define SETS 64			    /* of callbacks: 512 in all; an idle Debian shows about 60 */
 #define OTHER (SETS * GW_WAYS)	    /* the sum of all that gave way */
 #define OBJECTS 4096		    /* direct-mapped: a collision costs one sample of lateness, and never gives a wrong one */
+#define STACK_BYTES 16384	    /* THREAD_SIZE of x86-64 and, with pages of 4 KiB, aarch64 */
+#define NO_LATENESS (~0ULL)	    /* a deferrable timer may wait for as long as its CPU idles */
 #define JIFFY_SPAN 100		    /* jiffies over which the length of one is measured (CONFIG_HZ may be unreadable) */
 
 struct timers_ctl {
@@ -26,6 +28,7 @@ struct timers_ctl {
 
 struct timers_callback {
 	__u64 function;
+	__u64 made_ns; /* tells an entry from an earlier one of the same function */
 	__u64 run_total_ns;
 	__u64 cpus; /* bit per CPU, the last for 63 and above */
 	__u64 late_max;
@@ -72,9 +75,9 @@ struct running {
 	__u32 known; /* late_ns is */
 };
 
-/* What is remembered of a timer object from one expiry to the next. */
+/* What is remembered of a timer from one expiry to the next. */
 struct object {
-	__u64 object;
+	__u64 timer;
 	__u64 armed_ns; /* 0: not since the probe was switched on */
 	__u64 late_ns;
 	__u64 expired; /* late_ns is that of an earlier expiry */
@@ -127,17 +130,17 @@ static __always_inline struct timers_callback *callback_of(__u64 function, __u32
 	__u32 index = (function >> 4 ^ function >> 10) & (SETS - 1), way;
 	struct gw_set *set = bpf_map_lookup_elem(&callbacks_sets, &index);
 	struct timers_callback *entry;
-	bool taken = false;
 
 	if (!set)
 		return 0;
-	way = gw_way(set, function, now, &taken);
+	way = gw_way(set, function, now);
 	index = index * GW_WAYS + way;
 	entry = bpf_map_lookup_elem(&callbacks, &index);
-	if (entry && taken) {
+	if (entry && entry->function != function) {
 		clear(entry);
 		gw_symbol(entry->name, function);
 		entry->kind = kind;
+		entry->made_ns = now;
 		entry->function = function;
 	}
 	return entry;
@@ -158,6 +161,14 @@ static __always_inline struct object *object_of(__u64 number)
 	__u32 index = ((number >> 6) ^ (number >> 18)) & (OBJECTS - 1);
 
 	return bpf_map_lookup_elem(&objects, &index);
+}
+
+/* Whether the timer at this address (a number, not a pointer that the verifier knows) lies on the stack of the current task. */
+static __always_inline bool on_stack(__u64 address)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return address - (__u64)BPF_CORE_READ(task, stack) < STACK_BYTES;
 }
 
 /* Nanoseconds of one jiffy, 0 until measured on this CPU. */

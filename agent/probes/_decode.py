@@ -45,14 +45,18 @@ def rows(snapshot: Data, table: str) -> dict[str, Data]:
     return objects(snapshot.get(table) if table else snapshot)
 
 
+def same(row: Data, old: Data) -> Data:
+    """Give `old` if it is an earlier reading of the entry `row`, else nothing: that one gave way, and `row` began at zero."""
+    return old if row.get("made") == old.get("made") else {}
+
+
 def grown(row: Data, old: Data, field: str) -> int:
-    """Give what a counter gained; one that fell was evicted and begun anew meanwhile, and counts from zero."""
-    new, was = count(row.get(field)), count(old.get(field))
-    return new - was if new >= was else new
+    """Give what a counter gained since an earlier reading of the same entry, or of a sum, which may seem to fall a little."""
+    return max(0, count(row.get(field)) - count(old.get(field)))
 
 
 def spread(row: Data, old: Data, field: str) -> Histogram:
-    """Give the histogram of an interval."""
+    """Give the histogram of what came since an earlier reading of the same entry, or of a sum."""
     if field in old and row.get(field) == old[field]:
         return histogram.EMPTY
     new = histogram.from_plain(row.get(field))

@@ -18,7 +18,7 @@ from agent.layout import Layout, Value
 from agent.model import Data, Json, Severity, Sighting
 from agent.narrow import count
 from agent.ports import Hook, Maps
-from agent.probes._decode import STACK, buckets, grown, number, pick, rows, spread, stack, summary, weight
+from agent.probes._decode import STACK, buckets, grown, number, pick, rows, same, spread, stack, summary, weight
 
 NAME = "run_queue"
 HOOKS = (
@@ -33,7 +33,7 @@ EVENT = Layout(
     "run_queue_event",
     "t_ns:Q value_ns:Q budget_ns:Q what:I cpu:I pid:I task:I tgid:I _:4x comm:16s task_comm:16s " + STACK,
 )
-PROCESS = Layout("run_queue_process", "tgid:I seen:I comm:16s cgroup:Q max:Q involuntary:Q migrations:Q wait:128I")
+PROCESS = Layout("run_queue_process", "tgid:I seen:I comm:16s cgroup:Q made_ns:Q max:Q involuntary:Q migrations:Q wait:128I")
 SET = Layout("gw_set", "key:8I used:8I")
 SLOT = Layout("run_queue_slot", "word:Q high:I cpu:H _:2x")
 
@@ -101,6 +101,7 @@ def snapshot(maps: Maps) -> Data:
             str(row["tgid"]): {
                 "comm": str(row["comm"]),
                 "cgroup": number(row["cgroup"]),
+                "made": number(row["made_ns"]),
                 "involuntary": number(row["involuntary"]),
                 "migrations": number(row["migrations"]),
                 "wait": buckets(row, "wait", "max").plain(),
@@ -152,35 +153,43 @@ def report(before: Data | None, after: Data) -> Data:
     """Give what waited in the interval, the longest total wait first; `other` is what was evicted."""
     old = before or {}
     was = rows(old, "processes")
-    found = [(tgid, row, spread(row, was.get(tgid, {}), "wait")) for tgid, row in rows(after, "processes").items()]
-    found = [item for item in found if item[2].count]
-    found.sort(key=lambda item: -weight(item[2]))
-    lines = [_line(tgid, row, was.get(tgid, {}), waits) for tgid, row, waits in found]
+    new = [(tgid, row, same(row, was.get(tgid, {}))) for tgid, row in rows(after, "processes").items()]
+    found = [
+        (row, waits, _line(tgid, row, earlier, waits))
+        for tgid, row, earlier in new
+        if (waits := spread(row, earlier, "wait")).count
+    ]
+    found.sort(key=lambda item: -weight(item[1]))
+    lines = [line for _, _, line in found]
     new_total, old_total = rows(after, "").get("total", {}), rows(old, "").get("total", {})
     everything = spread(new_total, old_total, "wait")
-    other = _other(everything, histogram.total([waits for _, _, waits in found]))
+    counters: Data = {field: grown(new_total, old_total, field) for field in ("involuntary", "migrations")}
+    other = _other(everything, counters, lines, histogram.total([waits for _, waits, _ in found]))
     return {
         "run_queue_us": summary(everything),
         "buckets": everything.plain()["buckets"],
-        "involuntary": grown(new_total, old_total, "involuntary"),
-        "migrations": grown(new_total, old_total, "migrations"),
+        **counters,
         "processes": [*lines, other] if other else list[Json](lines),
-        "cgroups": _cgroups([(count(row.get("cgroup")), waits) for _, row, waits in found]),
+        "cgroups": _cgroups([(count(row.get("cgroup")), waits) for row, waits, _ in found]),
         "blocked": after.get("blocked", []),
     }
 
 
 def _line(tgid: str, row: Data, old: Data, waits: Histogram) -> Data:
-    involuntary = min(grown(row, old, "involuntary"), waits.count)
+    counters: Data = {field: grown(row, old, field) for field in ("involuntary", "migrations")}
+    return _row(int(tgid), row.get("comm"), waits, counters) | {"cgroup": row.get("cgroup")}
+
+
+def _row(pid: int, comm: Json, waits: Histogram, counters: Data) -> Data:
+    involuntary = min(count(counters["involuntary"]), waits.count)
     return {
-        "pid": int(tgid),
-        "comm": row.get("comm"),
+        "pid": pid,
+        "comm": comm,
         "run_queue_us": summary(waits),
         "buckets": waits.plain()["buckets"],
         "voluntary": waits.count - involuntary,
         "involuntary": involuntary,
-        "migrations": grown(row, old, "migrations"),
-        "cgroup": row.get("cgroup"),
+        "migrations": counters["migrations"],
     }
 
 
@@ -195,9 +204,10 @@ def _cgroups(found: list[tuple[int, Histogram]]) -> Json:
     return [{"id": cgroup, "run_queue_us": summary(waits)} for cgroup, waits in ranked]
 
 
-def _other(everything: Histogram, shown: Histogram) -> Data | None:
-    """Give what was counted for processes that have been evicted since."""
+def _other(everything: Histogram, counters: Data, lines: list[Data], shown: Histogram) -> Data | None:
+    """Give what was counted for processes that have been evicted since: what is in no line."""
     counts = tuple(max(0, a - b) for a, b in zip(everything.counts, shown.counts, strict=True))
     if not any(counts):
         return None
-    return {"pid": 0, "comm": "other", "run_queue_us": summary(Histogram(counts, everything.max_ns))}
+    left: Data = {field: max(0, count(all_) - sum(count(line[field]) for line in lines)) for field, all_ in counters.items()}
+    return _row(0, "other", Histogram(counts, everything.max_ns), left) | {"cgroup": None}

@@ -21,6 +21,7 @@ HOOKS = (
     Hook("softirq_raise", ("unsigned int",)),
     Hook("softirq_entry", ("unsigned int",)),
     Hook("softirq_exit", ("unsigned int",)),
+    Hook("cpuhp_enter", ("unsigned int, int, int, ? *",), required=False),
 )
 STEERED: tuple[str, ...] = ()
 

@@ -16,7 +16,7 @@ from agent.layout import Layout
 from agent.model import Data, Json, Severity, Sighting
 from agent.narrow import count
 from agent.ports import Hook, Maps
-from agent.probes._decode import STACK, buckets, grown, number, pick, rows, spread, stack
+from agent.probes._decode import STACK, buckets, grown, number, pick, rows, same, spread, stack
 
 NAME = "timers"
 HOOKS = (
@@ -37,7 +37,7 @@ EVENT = Layout(
 )
 CALLBACK = Layout(
     "timers_callback",
-    "function:Q run_total_ns:Q cpus:Q late_max:Q idle_late_max:Q run_max:Q deviation_max:Q starts:Q past_starts:Q "
+    "function:Q made_ns:Q run_total_ns:Q cpus:Q late_max:Q idle_late_max:Q run_max:Q deviation_max:Q starts:Q past_starts:Q "
     "window_ns:Q past_in_window:I kind:I name:40s late:128I idle_late:128I run:128I deviation:128I",
 )
 
@@ -110,6 +110,7 @@ def snapshot(maps: Maps) -> Data:
             name = f"{name}@{address}"
         timers[name] = {
             "kind": pick(KINDS, row["kind"], "timer kind"),
+            "made": number(row["made_ns"]),
             **{field: number(row[field]) for field in ("starts", "past_starts", "run_total_ns", "cpus")},
             **{field: buckets(row, field, f"{field}_max").plain() for field in SPREADS},
         }
@@ -127,17 +128,18 @@ def report(before: Data | None, after: Data) -> Data:
     """Give the callbacks that expired or were started in the interval, most expiries first; `other` is what gave way."""
     was = before or {}
     old = rows(was, "timers")
-    lines = [_line(name, row, old.get(name, {})) for name, row in rows(after, "timers").items()]
+    new = {name: (row, same(row, old.get(name, {}))) for name, row in rows(after, "timers").items()}
+    lines = [_line(name, row, earlier) for name, (row, earlier) in new.items()]
     busy = [line for line in lines if line["count"] or line["starts"]]
     busy.sort(key=lambda line: (-count(line["count"]), str(line["function"])))
-    other = _other(rows(was, "").get("total", {}), rows(after, "").get("total", {}), rows(after, "timers"), old)
+    other = _other(rows(was, "").get("total", {}), rows(after, "").get("total", {}), [*new.values()])
     return {"timers": [*busy, other] if other else list[Json](busy)}
 
 
-def _other(before: Data, after: Data, new: dict[str, Data], old: dict[str, Data]) -> Data | None:
+def _other(before: Data, after: Data, known: list[tuple[Data, Data]]) -> Data | None:
     """Give what all callbacks did less what those did that are still there."""
     left = {
-        field: _less(spread(after, before, field), [spread(row, old.get(name, {}), field) for name, row in new.items()])
+        field: _less(spread(after, before, field), [spread(row, earlier, field) for row, earlier in known])
         for field in ("late", "run")
     }
     if not left["run"].count:

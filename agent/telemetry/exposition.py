@@ -41,7 +41,7 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "irq": ("line",),
 }
 EDGES = range(0, 4 * (38 - FIRST_BIT), 8)  # every second octave: 128 ns, 512 ns, 2 µs … 137 s
-_NO_METRICS = {"cpus"}  # a set as a bit mask is no quantity
+_NO_METRICS = {"cpus", "made"}  # a set as a bit mask is no quantity, nor is what tells an entry from an earlier one
 _NOT_LABELS = {"reason", "remedy", "schema", "state", "summary", "record"}
 _UNITS = {"_ns": ("_seconds", 1e-9), "_us": ("_seconds", 1e-6), "_kib": ("_bytes", 1024.0)}
 _NAME = re.compile(r"[^a-zA-Z0-9_]+")

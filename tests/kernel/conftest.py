@@ -14,7 +14,7 @@ from tests.kernel import live
 @pytest.fixture(scope="session")
 def delay_object(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the compiled fault injector."""
-    return live.compiled_delay(tmp_path_factory.mktemp("delay"))
+    return live.compiled_object(tmp_path_factory.mktemp("delay"), "delay")
 
 
 @pytest.fixture

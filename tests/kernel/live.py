@@ -117,6 +117,20 @@ def delayed(path: Path, tracepoint: str, *, ms: float, times: int, only: int = A
         loader.close()
 
 
+@contextlib.contextmanager
+def deferrable_expiries(folder: Path) -> Iterator[Callable[[], int]]:
+    """Give how many deferrable timers expired since (`deferrable.bpf.c`)."""
+    loader = Loader()
+    hook = Hook("timer_expire_entry", ("timer_list *, long unsigned int",))
+    loaded = loader.load(compiled_object(folder, "deferrable"), (hook,), attach="raw_tp")
+    oracle = Map(os.dup(loaded.maps["deferrable"]), possible_cpus())
+    try:
+        yield lambda: int(struct.unpack("=Q", oracle.lookup(bytes(4)) or bytes(8))[0])
+    finally:
+        oracle.close()
+        loader.close()
+
+
 def agrees(ours: int, inner: int, outer: int) -> bool:
     """Tell whether a count fits the kernel's own, read within and around it.
 
@@ -127,10 +141,10 @@ def agrees(ours: int, inner: int, outer: int) -> bool:
     return inner - slack <= ours <= outer + slack
 
 
-def compiled_delay(folder: Path) -> Path:
-    """Compile the fault injector."""
-    target = folder / "delay.bpf.o"
-    source = Path(__file__).parent / "delay.bpf.c"
+def compiled_object(folder: Path, name: str) -> Path:
+    """Compile one of the programs here: the fault injector `delay`, an oracle."""
+    target = folder / f"{name}.bpf.o"
+    source = Path(__file__).parent / f"{name}.bpf.c"
     include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
     flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v2", include]
     subprocess.run(["clang", *flags, "-c", str(source), "-o", str(target)], check=True)

@@ -10,11 +10,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import cast, get_type_hints
 
 import pytest
+from annotated_types import MaxLen
 
+from agent.config import Config
 from agent.model import Data, Sighting
+from agent.probes import process_exit
 from tests.kernel import live
 from tests.kernel.live import Live, python, running
 
@@ -183,3 +186,17 @@ def test_an_oom_victim_is_told_whoever_it_is() -> None:
     assert (found.data["oom"], found.data["signal"], found.severity) == (True, signal.SIGKILL, "critical")
     assert cast("int", report["oom"]) >= 1
     assert cast("int", report["signalled"]) >= 1
+
+
+def longest(owner: type, field: str) -> int:
+    """Give how many items the configuration lets a list have."""
+    metadata = get_type_hints(owner, include_extras=True)[field].__metadata__
+    return next(int(item.max_length) for item in metadata if isinstance(item, MaxLen))
+
+
+def test_every_name_that_a_configuration_may_hold_finds_room() -> None:
+    """As many commands as `comm` may list, and as many workloads as there may be, all of other names: none is refused."""
+    most = longest(process_exit.Options, "comm") + longest(Config, "workload")
+    with live.live("process_exit") as probe:
+        probe.steer(comm=tuple(f"gw-{index}" for index in range(most)))
+        assert len(list(probe.maps.items("comms"))) == most

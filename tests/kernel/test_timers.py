@@ -12,7 +12,9 @@ from typing import cast
 
 import pytest
 
+from agent import histogram
 from agent.model import Data
+from agent.probes import timers
 from tests.kernel import live
 from tests.kernel.live import Live, TimerFd, agrees, delayed
 
@@ -120,7 +122,7 @@ def test_the_period_of_a_timer_is_held_against_its_plan() -> None:
 
 
 def test_arming_in_the_past_is_counted_and_a_storm_is_told() -> None:
-    """F9: a process re-arms an expired timerfd in a loop; each start in the past counts, and many within 100 ms are a storm."""
+    """A process re-arms an expired timerfd in a loop; each start in the past counts, and many within 100 ms are a storm."""
     with live.live("timers") as probe:
         probe.steer(past_per_window=50)
         timer = TimerFd()
@@ -132,3 +134,69 @@ def test_arming_in_the_past_is_counted_and_a_storm_is_told() -> None:
         assert cast("int", row["past_starts"]) >= 380
         storm = next(item for item in probe.sightings() if item.kind == "timer.storm" and item.subject == TIMERFD)
         assert storm.data["starts"] == storm.data["budget"] == 50
+
+
+SPREADS = ("late", "idle_late", "run", "deviation")
+
+
+def booked(probe: Live, kind: str) -> dict[str, int]:
+    """Give how many values each histogram holds, over all callbacks of one kind."""
+    found = [row for row in cast("dict[str, Data]", probe.snapshot()["timers"]).values() if row["kind"] == kind]
+    return {name: sum(histogram.from_plain(row[name]).count for row in found) for name in SPREADS}
+
+
+def test_a_deferrable_timer_has_no_lateness(tmp_path: Path) -> None:
+    """It may wait as long as its CPU idles: its run is booked, no lateness (not even 0) is, and nothing counts as missed."""
+    with live.deferrable_expiries(tmp_path) as expiries, live.live("timers") as probe, wheel_timers():
+        probe.steer()
+        time.sleep(0.5)  # the length of a jiffy is being measured
+        least = expiries()
+        before = booked(probe, "timer")
+        inner = expiries()
+        deadline = time.monotonic() + live.PATIENCE_S
+        while expiries() < inner + 3 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        after = booked(probe, "timer")
+        most = expiries()
+        if most < inner + 3:
+            pytest.skip("no deferrable timer expires on this machine")
+        gained = {name: after[name] - before[name] for name in SPREADS}
+        left_out = gained["run"] - gained["late"] - gained["idle_late"]
+        assert 1 <= left_out <= most - least
+        assert gained["late"] + gained["idle_late"] > 0
+        assert probe.stats()["timer_expire_entry"]["missed"] <= 2
+
+
+def test_a_timer_on_a_stack_has_no_period() -> None:
+    """A sleep arms a timer on its own stack, where the next one there may be another task's: late, but no deviation."""
+    with live.live("timers") as probe:
+        probe.steer()
+        for _ in range(50):
+            time.sleep(0.001)
+        row = cast("dict[str, Data]", probe.snapshot()["timers"])["hrtimer_wakeup"]
+    late, idle = (histogram.from_plain(row[name]).count for name in ("late", "idle_late"))
+    assert late + idle >= 45
+    assert histogram.from_plain(row["deviation"]).count == 0
+
+
+def test_an_entry_of_another_callback_is_made_anew() -> None:
+    """Two CPUs that take one way at once leave a key that names the other's entry: the next expiry mends it."""
+    with live.live("timers") as probe:
+        probe.steer()
+        timer = TimerFd()
+        timer.set(time.monotonic_ns(), 10 * MS)
+        timer.wait()
+        table = probe.maps.maps["callbacks"]
+        found = ((at, timers.CALLBACK.unpack(table.lookup(at) or b"")) for at in table.keys())  # noqa: SIM118 - not a dict
+        at, row = next((at, row) for at, row in found if str(row["name"]).startswith(TIMERFD))
+        table.update(at, timers.CALLBACK.pack(**row | {"function": 0xBAD0, "name": "another", "starts": 1000}))
+        timer.wait()
+        timer.wait()
+        timer.close()
+        new = timers.CALLBACK.unpack(table.lookup(at) or b"")
+        names = set(cast("Data", probe.snapshot()["timers"]))
+    assert str(new["name"]).startswith(TIMERFD)
+    assert new["function"] == row["function"]
+    assert cast("int", new["made_ns"]) > cast("int", row["made_ns"])
+    assert cast("int", new["starts"]) < 1000
+    assert "another" not in names

@@ -122,6 +122,23 @@ def test_what_gave_way_is_told_as_other() -> None:
     assert found == [("p200", 1), ("other", 2)]
 
 
+def test_other_has_the_keys_of_every_row() -> None:
+    """What gave way has its voluntary and involuntary switches, its migrations and its buckets, like a process."""
+    rows = {0: process(200, (2, 2), involuntary=1), run_queue.OTHER: process(0, (1, 1, 1), involuntary=1, migrations=4)}
+    shown, other = lines(run_queue.report(None, run_queue.snapshot(Kernel(rows).maps())))
+    assert set(shown) == set(other)
+    assert (other["voluntary"], other["involuntary"], other["migrations"]) == (2, 1, 4)
+    assert sum(cast("dict[str, int]", other["buckets"]).values()) == 3
+
+
+def test_a_process_whose_entry_was_made_anew_counts_from_zero() -> None:
+    """It gave way and came back between the snapshots: the new entry has nothing of the old, however large its counts are."""
+    before = run_queue.snapshot(Kernel({0: process(100, (1, 1), involuntary=2, made_ns=7)}).maps())
+    rows = {3: process(100, (1, 1, 1), involuntary=3, made_ns=8), run_queue.OTHER: process(0, (1, 1), involuntary=2)}
+    (line,) = lines(run_queue.report(before, run_queue.snapshot(Kernel(rows).maps())))
+    assert (line["pid"], line["involuntary"], cast("Data", line["run_queue_us"])["count"]) == (100, 3, 3)
+
+
 def test_cgroups_are_sums_of_processes() -> None:
     """Processes of one v2 cgroup are added up; the longest total wait comes first."""
     rows = {0: process(1, (1, 1), cgroup=40), 1: process(2, (2,), cgroup=40), 2: process(3, (90,), cgroup=50)}

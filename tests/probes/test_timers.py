@@ -101,6 +101,14 @@ def test_two_static_functions_of_one_name_stay_apart() -> None:
     assert set(cast("Data", found["timers"])) == {"fn", "fn@0x2", "0x3"}
 
 
+def test_a_callback_whose_entry_was_made_anew_counts_from_zero() -> None:
+    """It gave way and came back between the snapshots: the new entry has nothing of the old, however large its counts are."""
+    before = timers.snapshot(tables({1: callback("tick", (1,), starts=5, made_ns=7)}))
+    after = timers.snapshot(tables({1: callback("tick", (1, 2), starts=6, made_ns=8)}, callback("", (1,), starts=5)))
+    (line,) = lines(timers.report(before, after))
+    assert (line["count"], line["starts"]) == (2, 6)
+
+
 def test_what_gave_way_is_told_as_other() -> None:
     """Expiries that no callback in the table accounts for any more are one line; all of them together stay the same."""
     before = timers.snapshot(tables({1: callback("tick", (1,)), 2: callback("gone", (2, 3))}))

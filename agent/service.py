@@ -116,7 +116,7 @@ class Service:
         return {"schema": "gatewarden.birth/1", **_whoami(self.identity), "t_wall": self.clock.wall(), "probes": probes}
 
     def status(self) -> Data:
-        """Give the status object of DESIGN section 3."""
+        """Give the status object (docs/telemetry.md)."""
         uptime = (self.clock.mono_ns() - self._started_ns) / 1e9
         findings = list(self.pipeline.open.values())
         found = status.status(self.identity, uptime, self.probing.rows(), self.telemetry.state(), findings, self._cost)

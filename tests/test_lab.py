@@ -14,8 +14,11 @@ from typing import IO
 
 import pytest
 
+from agent import config
+from tests.brokers import free_port
+
 ROOT = Path(__file__).parent.parent
-PORT = 18830
+PORT = free_port()
 SUBSCRIBE = ("mosquitto_sub", "-p", str(PORT), "-V", "mqttv5", "-W", "30")
 
 pytestmark = [pytest.mark.kernel, pytest.mark.broker]
@@ -27,13 +30,19 @@ def _listening() -> bool:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[bytes]]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the folder that the lab keeps everything in."""
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run deploy/lab/run in a process group of its own, as a terminal would."""
-    if _listening():
-        pytest.skip(f"port {PORT} is in use: make run is running already")
+    environment = {**os.environ, "LAB_DIR": str(folder), "LAB_PORT": str(PORT)}
     log: IO[bytes]
-    with (tmp_path_factory.mktemp("lab") / "log").open("wb") as log:
-        process = subprocess.Popen([str(ROOT / "deploy/lab/run")], stdout=log, stderr=log, start_new_session=True)
+    with (folder / "log").open("wb") as log:
+        command = [str(ROOT / "deploy/lab/run")]
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
         yield process
     finally:
@@ -53,6 +62,11 @@ def _receive(topic: str, count: int = 1) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def test_the_lab_itself_is_a_good_configuration() -> None:
+    """Pins that deploy/lab/agent.toml, by which agentctl finds what `make run` started as root, has no problems."""
+    config.check(ROOT / "deploy/lab/agent.toml")
+
+
 def test_it_speaks_on_mqtt(lab: subprocess.Popen[bytes]) -> None:
     """Pins that birth and status are retained on the broker, and metrics follow."""
     assert _receive("birth")
@@ -61,10 +75,10 @@ def test_it_speaks_on_mqtt(lab: subprocess.Popen[bytes]) -> None:
     assert lab.poll() is None
 
 
-def test_status_shows_five_live_probes(lab: subprocess.Popen[bytes]) -> None:
+def test_status_shows_five_live_probes(lab: subprocess.Popen[bytes], folder: Path) -> None:
     """Pins the page that the README promises: all probes on, from this kernel."""
     done = subprocess.run(
-        [str(ROOT / ".venv/bin/agentctl"), "--config", "deploy/lab/agent.toml", "status", "--json"],
+        [str(ROOT / ".venv/bin/agentctl"), "--config", str(folder / "run/agent.toml"), "status", "--json"],
         cwd=ROOT,
         capture_output=True,
         check=False,

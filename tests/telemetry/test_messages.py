@@ -20,7 +20,7 @@ def message(stream: str = EVENT, boot: str = "b", wall: float = 100.0) -> Messag
 
 
 def test_topics_and_client_id() -> None:
-    """As DESIGN says, so that the consumer finds them."""
+    """Pins the topics and the client id, by which a consumer finds a gateway."""
     assert NAMES.client_id == "gatewarden-lab-gw-1"
     assert messages.packet(NAMES, message(), hist=False).topic == "gatewarden/v1/lab/gw-1/event"
 

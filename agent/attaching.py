@@ -48,8 +48,9 @@ class Running:
 
     @property
     def lost(self) -> int:
-        """Events that nobody will see: ring full, or a record that could not be read."""
-        return sum(row["lost"] for row in self.shown) + self.bad_records
+        """Events that nobody will see: ring full, or records that could not be read."""
+        ring = self.attached.ring if self.attached else None
+        return sum(row["lost"] for row in self.shown) + self.bad_records + (ring.torn if ring else 0)
 
     def fail(self, reason: str, remedy: str) -> None:
         """Keep why it does not run, and what of /proc serves in its place, or would if it were there."""

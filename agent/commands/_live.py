@@ -11,6 +11,7 @@ from agent import probes
 from agent.commands import _settings
 from agent.commands._call import Call, Source
 from agent.errors import BadRequest, GatewardenError, NotRunning, Refused
+from agent.linux import programs
 from agent.linux.clock import SystemClock, pause
 from agent.linux.unix import ask_patiently
 from agent.model import Data, Json
@@ -70,7 +71,8 @@ def _source(call: Call, names: Sequence[str]) -> Iterator[tuple[str, Source]]:
         ask_patiently(agentd.place.control, {"verb": "status"}, TIMEOUT_S)
     except NotRunning as error:
         if os.geteuid() != 0:
-            raise Refused(f"{error}; start agentd, or measure without it as root (sudo agentctl …)") from error
+            line = f"sudo {programs.agentctl(call.config)} {call.option('verb')}"
+            raise Refused(f"{error}; start it ({programs.start(call.config)}), or measure without it: {line}") from error
     else:
         yield "agentd", agentd
         return

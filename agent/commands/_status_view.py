@@ -13,11 +13,11 @@ from agent.narrow import part, rows
 INDENT = "  "
 
 
-def view(screen: Screen, status: Data) -> Iterator[str]:
-    """Give the lines of the whole view."""
+def view(screen: Screen, status: Data, start: str) -> Iterator[str]:
+    """Give the lines of the whole view; `start` is what starts an agentd that does not run."""
     yield verdict(screen, status)
     if not running(status):
-        yield from _absent(screen, status)
+        yield from _absent(screen, status, start)
         if status["stale_s"] is None:
             return
     yield from wrapped(screen, _facts(status), INDENT)
@@ -39,19 +39,21 @@ def verdict(screen: Screen, status: Data) -> str:
     return f"{screen.paint('● not running', 'critical')}  {name}: {last}"
 
 
-def _absent(screen: Screen, status: Data) -> Iterator[str]:
+def _absent(screen: Screen, status: Data, start: str) -> Iterator[str]:
+    journal = ", then: journalctl -u gatewarden" if start.startswith("systemctl") else ""
     yield from wrapped(screen, text(status.get("not_running")), INDENT)
-    yield from wrapped(screen, "→ systemctl start gatewarden, then: journalctl -u gatewarden", INDENT)
+    yield from wrapped(screen, f"→ {start}{journal}", INDENT)
 
 
 def _facts(status: Data) -> str:
     reset = part(status, "last_reset")
+    known = reset.get("cause") not in {None, "", "unknown"}
     facts = [
         f"version {text(status['version'])}",
         f"up {duration(status['uptime_s'])}",
         f"tier {text(status['tier'])}{_because(status.get('tier_reason'))}",
         f"boot {text(status['boot_id'])[:8]}",
-        f"last reset {text(reset.get('cause'))} (confidence {text(reset.get('confidence'))})",
+        *([f"last reset {text(reset.get('cause'))} (confidence {text(reset.get('confidence'))})"] if known else []),
     ]
     return " · ".join(facts)
 
@@ -71,6 +73,16 @@ def probes(screen: Screen, status: Data) -> Iterator[str]:
     for row, line in zip(listed, lines, strict=True):
         yield line
         yield from reasons(screen, row)
+        yield from _instead(screen, row)
+
+
+def _instead(screen: Screen, row: Data) -> Iterator[str]:
+    """Say what serves in place of a probe that does not run."""
+    origin = text(row.get("origin"))
+    if origin == "pidfd":
+        yield from wrapped(screen, "instead: pidfds, which tell that a process ended, not how", INDENT * 2)
+    elif origin.startswith("/proc"):
+        yield from wrapped(screen, f"instead: {origin}, sums without latencies or single events", INDENT * 2)
 
 
 def _probe(row: Data) -> tuple[str, ...]:
@@ -91,10 +103,14 @@ def reasons(screen: Screen, row: Data) -> Iterator[str]:
             yield from wrapped(screen, f"{sign}{text(row[key])}", INDENT * 2)
 
 
-def _telemetry(_screen: Screen, status: Data) -> Iterator[str]:
+def _telemetry(screen: Screen, status: Data) -> Iterator[str]:
     mqtt = part(status, "mqtt")
     backlog, oldest, dropped = size(mqtt.get("backlog_bytes")), duration(mqtt.get("oldest_s")), number(mqtt.get("dropped"))
     yield f"MQTT {text(mqtt.get('state'))} · backlog {backlog} · oldest {oldest} · dropped {dropped}"
+    page = part(status, "metrics")
+    if page:
+        yield "METRICS page cannot be served"
+        yield from reasons(screen, page)
 
 
 def _things(screen: Screen, status: Data) -> Iterator[str]:

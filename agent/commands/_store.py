@@ -19,8 +19,8 @@ MOST = 1000  # what agentd gives in one answer
 def read(place: Place, limit: int, since_wall: float | None, kind: str) -> Found:
     """Give the newest `limit` records whose kind matches the glob `kind` (or lies below it: `timer` has `timer.late`).
 
-    `cut` if agentd was asked and left some out. Raises Busy, Refused, and StoreError if the store cannot be read and no agentd
-    answers.
+    `cut` if agentd was asked and left some out. Raises Busy, Refused, StoreError if the store cannot be read and no agentd
+    answers, and NotRunning if there is neither of them.
     """
     reason: StoreError | None = None
     if history.exists(place.state_dir):
@@ -30,10 +30,10 @@ def read(place: Place, limit: int, since_wall: float | None, kind: str) -> Found
             reason = error
     try:
         return _asked(place, limit, since_wall, kind)
-    except NotRunning:
+    except NotRunning as error:
         if reason is not None:
             raise reason from None
-        return Found([])
+        raise NotRunning(f"{error}; and there is no store of events in {place.state_dir} yet") from error
 
 
 def _own(place: Place, limit: int, since_wall: float | None, kind: str) -> Found:

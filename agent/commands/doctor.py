@@ -1,6 +1,6 @@
 """doctor: run every check of this machine and of the agent; for what is wrong, say why and what to do.
 
-The same checks make the MQTT health message and the gate of the Ansible roll-out.
+The same checks make the MQTT health message; with --fail-on they are a gate for scripts.
 """
 
 from __future__ import annotations

@@ -8,9 +8,11 @@ With --follow new ones are shown as they come, until Ctrl-C; --follow --json pri
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Iterator
+from typing import NoReturn
 
-from agent.commands import _exit
+from agent.commands import _exit, _status
 from agent.commands._arguments import positive
 from agent.commands._call import Call
 from agent.commands._screen import Screen
@@ -18,6 +20,7 @@ from agent.commands._since import since
 from agent.commands._status_view import text
 from agent.commands._store import MOST, kind_of, read
 from agent.commands._table import pairs, when
+from agent.errors import GatewardenError, NotRunning
 from agent.linux.clock import SystemClock, pause
 from agent.model import Data, Json
 
@@ -37,31 +40,63 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", help="not older than this: 90s, 15m, 1h, 2d, or ISO 8601")
     parser.add_argument("--kind", default="*", metavar="GLOB", help="only of this kind or family: timer.late, timer, '*.storm'")
     parser.add_argument("--limit", type=positive, default=100, metavar="N", help="the newest N (default 100)")
-    parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="then show new ones as they come, until Ctrl-C")
 
 
 def run(call: Call) -> int:
     """Show what there is, and what comes."""
     begin = since(call.option("since"), SystemClock().wall()) if call.option("since") else None
-    found, cut = read(call.place(), call.option("limit"), begin, call.option("kind"))
+    follow, code = call.option("follow"), _exit.OK
+    if follow and _nobody(call):
+        call.screen.note("agentd is not running: waiting for what it will record")
+    try:
+        found, cut = read(call.place(), call.option("limit"), begin, call.option("kind"))
+    except NotRunning as error:
+        found, cut, code = [], False, _exit.NOT_RUNNING
+        if not follow:
+            call.screen.note(str(error))
+    found = in_order(found)
     if cut:
         call.screen.note(
             f"older ones are left out: agentd gives at most {MOST:,} records and 1 MiB; root and group gatewarden see all"
         )
-    if not call.option("follow"):
+    if not follow:
         if call.json:
             result: Data = {"schema": "gatewarden.events/1", "events": list[Json](found)}
             call.screen.json(result | ({"cut": True} if cut else {}))
         else:
             _show(call, found)
-        return _exit.OK
+        return code
+    return _follow(call, found, begin)
+
+
+def _nobody(call: Call) -> bool:
+    try:
+        _status.fetch(call.place())
+    except NotRunning:
+        return True
+    except GatewardenError:  # busy, or we may not ask: somebody is there
+        return False
+    return False
+
+
+def _follow(call: Call, found: list[Data], begin: float | None) -> NoReturn:
     seen: dict[str, None] = {}
     while True:
-        fresh = new(found, seen)
-        _show(call, fresh)
+        _show(call, new(found, seen))
         call.screen.out.flush()
         pause(POLL_S)
-        found = read(call.place(), BATCH, begin, call.option("kind")).records
+        with contextlib.suppress(NotRunning):
+            found = in_order(read(call.place(), BATCH, begin, call.option("kind")).records)
+
+
+def in_order(found: list[Data]) -> list[Data]:
+    """Sort by time: records of several rings are stored as they are read, not as they happened. Pure."""
+    order: list[tuple[float, Data]] = []
+    for row in found:
+        at = row.get("t_wall")
+        order.append((at if isinstance(at, int | float) else order[-1][0] if order else 0.0, row))
+    return [row for _, row in sorted(order, key=lambda pair: pair[0])]
 
 
 def new(found: list[Data], seen: dict[str, None]) -> list[Data]:

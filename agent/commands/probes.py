@@ -15,6 +15,7 @@ from agent.commands._status_view import probes as probe_lines
 from agent.commands._status_view import reasons, text
 from agent.commands._table import table
 from agent.errors import Refused
+from agent.linux import programs
 from agent.model import Data, Json
 
 EXAMPLES = """examples:
@@ -52,7 +53,7 @@ def _list(call: Call) -> int:
 
 
 def _load(call: Call) -> int:
-    _need_root("load")
+    _need_root(call, "load")
     results: list[Data] = [
         {"name": one.probe, "state": one.state, "reason": one.reason, "remedy": one.remedy}
         for one in call.loader().load(_settings.of(call))
@@ -70,7 +71,7 @@ def _load(call: Call) -> int:
 
 
 def _unload(call: Call) -> int:
-    _need_root("unload")
+    _need_root(call, "unload")
     removed = list(call.loader().unload(_settings.of(call)))
     if call.json:
         call.screen.json({"schema": "gatewarden.probes/1", "removed": list[Json](removed)})
@@ -79,6 +80,7 @@ def _unload(call: Call) -> int:
     return _exit.OK
 
 
-def _need_root(action: str) -> None:
+def _need_root(call: Call, action: str) -> None:
     if os.geteuid() != 0:
-        raise Refused(f"probes {action} needs root (CAP_BPF, CAP_PERFMON and a bpffs to pin in): sudo agentctl probes {action}")
+        line = f"sudo {programs.agentctl(call.config)} probes {action}"
+        raise Refused(f"probes {action} needs root (CAP_BPF, CAP_PERFMON and a bpffs to pin in): {line}")

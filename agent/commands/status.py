@@ -12,6 +12,7 @@ from agent.commands._arguments import seconds
 from agent.commands._call import Call
 from agent.commands._status_view import verdict, view
 from agent.errors import Busy
+from agent.linux import programs
 from agent.linux.clock import SystemClock, pause
 from agent.model import Data
 
@@ -87,6 +88,6 @@ def _show(call: Call, status: Data, *, compact: bool = False) -> int:
     elif call.option("brief"):
         call.screen.line(_status.state_of(status) if _status.running(status) else "not-running")
     else:
-        for line in view(call.screen, status):
+        for line in view(call.screen, status, programs.start(call.config)):
             call.screen.line(line)
     return _code(call, status)

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.errors import BpfError, NotPermitted
+from agent.linux import programs
 from agent.linux.attached import RING
 from agent.linux.bpf import bpf_command
 from agent.linux.loaded import Loaded
@@ -51,11 +52,12 @@ def is_bpffs(path: Path) -> bool:
 
 
 def group_id() -> int:
-    """Give the gid of group gatewarden, or root's while it does not exist."""
+    """Give the gid of group gatewarden. Raises NotPermitted without it: pins of group root would be of use to nobody."""
     try:
         return grp.getgrnam(_GROUP).gr_gid
-    except KeyError:
-        return 0
+    except KeyError as error:
+        remedy = f"make the users first, as root: {programs.add_users([_GROUP])}"
+        raise NotPermitted(f"group {_GROUP} does not exist, which shall read what is pinned", remedy) from error
 
 
 def prepare(bpffs: Path) -> bool:
@@ -63,7 +65,7 @@ def prepare(bpffs: Path) -> bool:
 
     Raises NotPermitted, naming the line to run, where this process may not mount.
     """
-    mounted = False
+    mounted, gid = False, group_id()
     try:
         bpffs.mkdir(mode=0o750, parents=True, exist_ok=True)
         if not is_bpffs(bpffs):
@@ -73,7 +75,7 @@ def prepare(bpffs: Path) -> bool:
                 )
             _mount(bpffs)
             mounted = True
-        os.chown(bpffs, 0, group_id())
+        os.chown(bpffs, 0, gid)
         bpffs.chmod(0o750)
     except OSError as error:
         remedy = f"mount -t bpf bpf {bpffs} && chown root:{_GROUP} {bpffs} && chmod 0750 {bpffs}"

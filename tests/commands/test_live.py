@@ -193,7 +193,7 @@ def test_without_agentd_and_without_root_it_says_what_to_do(box: Box) -> None:
         check=False,
     )
     assert done.returncode == 4
-    assert b"start agentd, or measure without it as root" in done.stderr
+    assert b"or measure without it: sudo " in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 

@@ -14,6 +14,7 @@ import pytest
 from agent import config
 from agent import status as agentd_status
 from agent.commands import _shapes, _status
+from agent.model import Data, Json
 from agent.place import Place
 from agent.status import Identity
 from tests.commands.conftest import Box, Replies, status
@@ -119,6 +120,29 @@ def test_nothing_known_is_still_a_whole_status(box: Box, left: bytes | None) -> 
     assert (ran.json["schema"], ran.json["state"], ran.json["stale_s"]) == ("gatewarden.status/1", "unknown", None)
     assert box.agentctl("status").out.startswith("● not running  s/g: it left no status\n")
     assert box.agentctl("status", "--brief").out == "not-running\n"
+
+
+def test_what_serves_instead_of_a_probe_is_shown(box: Box, serve: Serve) -> None:
+    """Pins `status` and `probes`: /proc or pidfds in place of a probe, and a metrics page that cannot be served."""
+    off: Data = {"state": "degraded", "reason": "no bpf(2)", "events": 0, "lost": 0}
+    probes: list[Json] = [
+        {"name": "irq", "origin": "/proc/interrupts", **off},
+        {"name": "process_exit", "origin": "pidfd", **off},
+        {"name": "timers", "origin": "", **off},
+    ]
+    page: Data = {"reason": "OpenMetrics needs prometheus_client", "remedy": "pip install prometheus-client"}
+    serve({"status": [{"result": status() | {"probes": probes, "metrics": page}}]})
+    shown = box.agentctl("status").out
+    assert shown.count("instead: ") == 2
+    assert "instead: /proc/interrupts" in shown
+    assert "→ pip install prometheus-client" in shown
+    assert box.agentctl("probes").out.count("instead: ") == 2
+
+
+def test_an_unknown_reset_is_not_talked_about(box: Box, serve: Serve) -> None:
+    """Pins that `last reset` is shown when its cause is known, and otherwise left to the JSON."""
+    serve({"status": [{"result": status() | {"last_reset": {"cause": "unknown", "confidence": "none"}}}]})
+    assert "last reset" not in box.agentctl("status").out
 
 
 def test_a_fifo_in_the_place_of_status_json_holds_nobody_up(box: Box) -> None:

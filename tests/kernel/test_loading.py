@@ -19,6 +19,7 @@ from agent.linux.attached import Attached
 from agent.linux.bpf import possible_cpus
 from agent.linux.libbpf import Loader
 from agent.ports import Hook
+from tests.agents import BIN
 
 pytestmark = [pytest.mark.kernel, pytest.mark.root]
 
@@ -141,6 +142,19 @@ def test_two_capabilities_are_enough_to_load() -> None:
     command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", caps, "--ambient-caps", caps]
     result = subprocess.run([*command, sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.stdout.strip() == "all loaded", result.stderr
+
+
+def test_without_the_group_nothing_is_pinned(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """`probes load` on a machine without our users says which line makes them, instead of pinning for root alone."""
+    (tmp_path / "group").write_text("root:x:0:\n")
+    script = f'mount --bind {tmp_path}/group /etc/group && exec "$@"'
+    load = [str(BIN / "agentctl"), "--config", str(lab_config()), "probes", "load"]
+    command = ["unshare", "-m", "sh", "-c", script, "sh", *load]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "group gatewarden does not exist" in done.stderr
+    assert "useradd --system --user-group" in done.stderr
+    assert list((tmp_path / "bpf").iterdir()) == []
 
 
 def test_without_any_capability_the_reason_and_the_remedy_are_named() -> None:

@@ -27,10 +27,10 @@ def write(path: Path, block: bytes, mode: int, *, synced: bool = False) -> None:
                 file.flush()
                 os.fsync(fd)
         draft.rename(path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the draft is nobody's business
 
 
 def write_json(path: Path, value: Json, mode: int = 0o640) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,6 +19,9 @@ from agent.commands._call import Call, Loader
 from agent.commands._screen import Screen, clean
 from agent.errors import GatewardenError
 from agent.place import DEFAULT_CONFIG
+
+_STDERR = 2
+_VALUELESS = re.compile(r"argument (?:.*/)?(-[\w-]+): expected one argument")
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,29 +47,80 @@ class Parser(argparse.ArgumentParser):
         self.epilog = self._ending()
         return super().format_help().rstrip("\n") + "\n"
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End; the last words go to stderr as far as anybody takes them."""
+        with contextlib.suppress(OSError):
+            sys.stderr.write(message or "")
+        sys.exit(status)
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and exit 2."""
+        if option := _VALUELESS.match(message):
+            message += f"; a value that begins with - is written {option[1]}=-VALUE"
         self.exit(_exit.USAGE, f"{self.prog}: {clean(message)} (see `{self.prog} --help`)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `agentctl` with `arguments` (those of the process if there are none) and give its exit code."""
+    _stand_in()
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read us has seen enough; the interpreter must not complain when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # whoever read us has seen enough
+        _discard()
         return _exit.BROKEN_PIPE
+    except OSError as error:
+        _discard()
+        _say(f"standard output: {error.strerror}")
+        return _exit.UNKNOWN
     except KeyboardInterrupt:
         return _exit.INTERRUPTED
     return code
 
 
+def _stand_in() -> None:
+    """Open /dev/null for standard streams that are closed: nobody wants to see them, and no other file may get their number."""
+    null = os.open(os.devnull, os.O_RDWR)
+    while null <= _STDERR:
+        null = os.dup(null)
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", _STDERR)):
+        if getattr(sys, name) is None:
+            os.dup2(null, number)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115 - as Python does
+    os.close(null)
+
+
+def _discard() -> None:
+    """Let go of what stdout has not taken: the interpreter must not complain when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _say(text: str) -> None:
+    """Put lines on stderr, as far as anybody takes them: an error that cannot be told is still an exit code."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write("".join(f"agentctl: {clean(line)}\n" for line in text.splitlines()))
+
+
 def _run(arguments: Sequence[str]) -> int:
+    """Give the exit code. Raises OSError if stdout takes no more."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # both are TextIOWrapper here
     screen = Screen.of(sys.stdout, sys.stderr, os.environ)
+    try:
+        verb, options = _understood(arguments, screen)
+    except SystemExit as end:  # argparse, after --help or an error that it told
+        return end.code if isinstance(end.code, int) else _exit.USAGE
+    try:
+        return verb.run(Call(options, screen, _loader))
+    except (GatewardenError, OSError) as error:
+        if isinstance(error, OSError) and not error.filename:
+            raise
+        screen.progress("")
+        _say(_words(error))
+        return _exit.of_error(error)
+
+
+def _understood(arguments: Sequence[str], screen: Screen) -> tuple[commands.Verb, argparse.Namespace]:
     options = argparse.Namespace(json=False, config=DEFAULT_CONFIG)
     top = _top(screen.width)
     top.parse_args(arguments, options)
@@ -75,14 +131,13 @@ def _run(arguments: Sequence[str]) -> int:
     parser = Parser(f"agentctl {options.verb}", about, screen.width, lambda: _ending(verb.EXAMPLES))
     verb.arguments(parser)
     parser.parse_args(options.rest, options)
-    try:
-        return verb.run(Call(options, screen, _loader))
-    except BrokenPipeError:
-        raise
-    except (GatewardenError, OSError) as error:
-        screen.progress("")
-        print("\n".join(f"agentctl: {clean(line)}" for line in str(error).splitlines()), file=sys.stderr)
-        return _exit.of_error(error)
+    return verb, options
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _top(width: int) -> Parser:

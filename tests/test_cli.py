@@ -89,6 +89,8 @@ def test_help_lists_every_verb() -> None:
         ("sched", "--pid", "x"),
         ("sched", "--cgroup", "/nowhere"),
         ("events", "--since", "yesterday"),
+        ("events", "--since", "-5h"),
+        ("events", "--since=-5h"),
         ("events", "--limit", "99999999999999999999"),
         ("config",),
         ("config", "break"),
@@ -109,6 +111,15 @@ def test_bad_usage_is_one_line_and_exit_2(arguments: tuple[str, ...]) -> None:
     assert ran.stderr.count("\n") == 1
     assert ran.stderr.startswith("agentctl")
     assert "\x1b" not in ran.stderr
+
+
+def test_a_value_with_a_sign_gets_a_useful_answer() -> None:
+    """Pins what is said to `--since -5h`, which looks like an option, and to `--since=-5h`."""
+    assert (
+        "argument --since: expected one argument; a value that begins with - is written --since=-VALUE"
+        in run("events", "--since", "-5h").stderr
+    )
+    assert "allowed: 90s, 15m, 1h, 2d (ago, without a sign)" in run("events", "--since=-5h").stderr
 
 
 def test_config_and_json_stand_before_or_after_the_verb(config: str) -> None:
@@ -166,6 +177,43 @@ def test_a_closed_pipe_is_quiet(config: str) -> None:
     )
     assert done.stderr == ""
     assert done.stdout == "141\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "status",
+        "doctor",
+        "probes",
+        "config show",
+        "schema",
+        "events --kind",
+        "nonsense",
+        *(f"{name} --help" for name in commands.names()),
+    ],
+)
+def test_closed_streams_are_quiet(config: str, command: str) -> None:
+    """Pins that `>&-`, `2>&-` and both change no exit code and bring no traceback; a full stderr neither."""
+    words = f"{sys.executable} -P -m agent.cli --config {config} {command}"
+    script = f"""
+{words} >/dev/null 2>/dev/null; echo $?
+{words} >&-; echo $?
+{words} 2>&- >/dev/null; echo $?
+{words} <&- >&- 2>&-; echo $?
+{words} >/dev/null 2>/dev/full; echo $?"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert len(set(done.stdout.split())) == 1, done.stdout
+    assert len(done.stdout.split()) == 5
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "schema all", "--help"])
+def test_a_full_disk_under_stdout_is_said(config: str, command: str) -> None:
+    """Pins exit 4 and one line when the result cannot be written."""
+    words = f"{sys.executable} -P -m agent.cli --config {config} {command} > /dev/full"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (4, "agentctl: standard output: No space left on device\n")
 
 
 def test_colour_only_on_a_terminal_that_wants_it(config: str) -> None:

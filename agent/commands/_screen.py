@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import unicodedata
@@ -74,8 +75,9 @@ class Screen:
         self.out.flush()
 
     def note(self, text: str) -> None:
-        """Say something beside the result (stderr)."""
-        self.err.write(self.plain(clean(text)) + "\n")
+        """Say something beside the result (stderr), if anybody takes it."""
+        with contextlib.suppress(OSError):
+            self.err.write(self.plain(clean(text)) + "\n")
 
     def progress(self, text: str) -> None:
         """Show on stderr what is being waited for, in place; nothing unless a person looks. An empty text removes it."""

@@ -21,4 +21,6 @@ def since(text: str, now_wall: float) -> float:
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise BadRequest(f"--since {text!r} is no time, allowed: 90s, 15m, 1h, 2d, or ISO 8601 as 2026-01-31T12:00") from error
+        raise BadRequest(
+            f"--since {text!r} is no time, allowed: 90s, 15m, 1h, 2d (ago, without a sign), or ISO 8601 as 2026-01-31T12:00"
+        ) from error

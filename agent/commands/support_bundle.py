@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from agent import atomic
+from agent import atomic, regular
 from agent.commands import _bundle, _collectors, _exit
 from agent.commands._call import Call
 from agent.commands._table import size, when
@@ -35,6 +35,8 @@ def run(call: Call) -> int:
     stamp = when(SystemClock().wall()).replace(":", "").partition(".")[0]
     name = f"gatewarden-{_gateway(call)}-{stamp}Z"
     path = call.option("output") or Path(f"{name}.tar.gz")
+    if kind := regular.odd(path):  # before collecting for seconds; what appears there meanwhile is replaced, not written to
+        raise _exit.Usage(f"-o {path}: is {kind}, not a regular file: it is not replaced")
     bundle = _bundle.collect(_collectors.of(call), _collectors.known_secrets(call), call.screen.progress)
     atomic.write(path, _bundle.pack(name, bundle, SystemClock().wall()), 0o600, synced=True)
     failed: Data = dict[str, Json](bundle.failed)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import stat
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Callable
@@ -96,6 +99,49 @@ def test_an_output_that_cannot_be_written_is_one_line(box: Box) -> None:
     """Pins exit 2, and that nothing half-written is left."""
     ran = box.agentctl("support-bundle", "-o", "/proc/nowhere/x.tar.gz")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("kind", ["a symbolic link", "a FIFO", "a directory", "a device", "nothing"])
+def test_only_a_regular_file_is_replaced(box: Box, kind: str) -> None:
+    """Pins that whatever else lies at -o stays as it is: exit 2 and one line, before anything is collected; -o '' too."""
+    path = box.path / "there"
+    path = {"a device": Path("/dev/full"), "nothing": Path()}.get(kind, path)
+    makers: dict[str, Callable[[], object]] = {
+        "a symbolic link": lambda: path.symlink_to(box.path / "target"),
+        "a FIFO": lambda: os.mkfifo(path),
+        "a directory": path.mkdir,
+    }
+    if kind in makers:
+        makers[kind]()
+    before = path.lstat()
+    ran = box.agentctl("support-bundle", "-o", "" if kind == "nothing" else str(path))
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "not a regular file" in ran.err
+    assert path.lstat()[:3] == before[:3]
+    assert not (box.path / "target").exists()
+
+
+def test_a_regular_file_is_replaced_and_a_link_in_place_of_the_draft_is_not_followed(box: Box) -> None:
+    """Pins the good case, and that what lies beside it under the name of the draft loses nothing."""
+    path, precious = box.path / "x.tar.gz", box.path / "precious"
+    path.write_text("old")
+    precious.write_text("precious")
+    (box.path / ".x.tar.gz.new").symlink_to(precious)
+    assert box.agentctl("support-bundle", "-o", str(path)).code == 0
+    assert "manifest.json" in unpack(path)
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.root
+def test_no_permission_names_the_file_and_is_exit_4(box: Box) -> None:
+    """Pins the code of the runbook, and that the text is of the file that was asked for, not of a draft beside it."""
+    for folder in (box.path, *box.path.parents[:2]):
+        folder.chmod(0o755)
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-P", "-m", "agent.cli"]
+    path = box.path / "x.tar.gz"
+    command = [*nobody, "support-bundle", "--config", str(box.config), "-o", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (4, f"agentctl: {path}: Permission denied\n")
 
 
 def test_what_hangs_or_fails_stops_nothing() -> None:

@@ -63,6 +63,9 @@ enum { BY_STATE, BY_KERNEL, BY_GUESS };
 #define TIMER_DEFERRABLE 0x00080000 /* include/linux/timer.h, unchanged since 4.8 */
 #define STUCK_JIFFIES 1000	    /* a timer_list armed for so long past its bucket is stuck: 1 s to 10 s, by CONFIG_HZ */
 
+#define PATROL_NS 1000000000ULL	    /* how often all timers are looked after */
+#define PATROL_STEP 32		    /* at one expiry, some 0.5 us */
+
 struct timer_race_ctl {
 	struct gw_ctl head;
 	__u64 late_ns;	       /* an hrtimer this late, or that missed periods of this length together */
@@ -159,6 +162,13 @@ struct story {
 	__u32 sure;
 };
 
+/* How far the round has come on this CPU. */
+struct beat {
+	__u64 start_ns;
+	__u32 next;
+	__u32 _pad;
+};
+
 GW_PROBE(timer_race_ctl, HOOKS);
 GW_MAP_ARRAY(objects, struct object, OBJECTS, 0);
 GW_MAP_ARRAY(running, struct side, CPUS *KINDS, 0); /* the callback of each kind on each CPU */
@@ -167,6 +177,7 @@ GW_MAP_HASH(found, BPF_MAP_TYPE_HASH, struct key, struct timer_race_found, FOUND
 GW_MAP_ARRAY(blank, struct timer_race_found, 1, 0);
 GW_MAP_HASH(loops, BPF_MAP_TYPE_LRU_HASH, __u64, __u64, LOOPS); /* work -> timer whose callback queues it */
 GW_MAP_HASH(works, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, LOOPS); /* worker's pid -> work that it runs */
+GW_MAP_PERCPU(beats, struct beat, 1);
 GW_MAP_PERCPU(frees, struct timer_race_frees, 1);
 
 /* In a kernel without KALLSYMS_ALL these are zero, and our own record has to do. */

@@ -105,47 +105,59 @@ static __always_inline void freed_timer(void *ctx, gw_ctl_t *cfg, struct gw_stat
 	}
 }
 
-/* A block at `address` of `length` bytes (0: not known) is given back. */
-static __always_inline void freed(void *ctx, gw_ctl_t *cfg, struct gw_stats *own, __u64 address, __u64 length)
+/* Whether the budget allows to look at one more free. */
+static __always_inline bool affordable(gw_ctl_t *cfg, __u64 now)
 {
 	__u32 zero = 0;
 	struct timer_race_frees *count = bpf_map_lookup_elem(&frees, &zero);
-	__u64 now = bpf_ktime_get_ns(), page, known_length;
-	bool guessed = false, looked_up = length;
 
-	if (!count || now - cfg->head.since_ns > cfg->free_ns || address <= 16) /* kfree(ZERO_SIZE_PTR) */
-		return;
+	if (!count || now - cfg->head.since_ns > cfg->free_ns)
+		return false;
 	if (now - count->window_ns > GW_LIMIT_NS) {
 		count->window_ns = now;
 		count->in_window = 0;
 	}
 	if (++count->in_window > cfg->frees_per_window) {
 		count->skipped++;
-		return;
+		return false;
 	}
 	count->looked++;
-	page = address >> PAGE_SHIFT;
+	return true;
+}
+
+/* A block at `address` of `length` bytes (0: not known) is given back. Two timers of it are looked at, of those that are followed. */
+static __always_inline void freed(void *ctx, gw_ctl_t *cfg, struct gw_stats *own, __u64 address, __u64 length)
+{
+	__u64 now = bpf_ktime_get_ns(), page = address >> PAGE_SHIFT, first = 0, second = 0;
+	bool guessed = false;
+
+	if (address <= 16 || !affordable(cfg, now)) /* kfree(ZERO_SIZE_PTR) */
+		return;
 	for (int i = 0; i < SPAN; i++) {
 		struct page_timers *set = timers_in(page + i);
 
 		if (!set || set->page != page + i)
 			continue;
-		if (!looked_up) {
-			known_length = length_of(address);
-			guessed = !known_length;
-			/* An object of a power of two is aligned to it. */
-			length = guessed ? address & -address : known_length;
-			if (guessed && length > 1 << PAGE_SHIFT)
-				length = 1 << PAGE_SHIFT;
-			looked_up = true;
-		}
-		for (int j = 0; j < PER_PAGE; j++) {
-			__u64 timer = set->timer[j];
-
-			if (timer >= address && timer < address + length)
-				freed_timer(ctx, cfg, own, timer, guessed, now);
-		}
+		for (int j = 0; j < PER_PAGE; j++)
+			if (set->timer[j] >= address) {
+				second = set->timer[j] - address < second - address ? first : second;
+				first = set->timer[j] - address < first - address ? set->timer[j] : first;
+			}
 	}
+	if (!first) /* no timer behind it within SPAN */
+		return;
+	if (!length) {
+		length = length_of(address);
+		guessed = !length;
+		if (guessed) /* an object of a power of two is aligned to it */
+			length = address & -address;
+		if (guessed && length > 1 << PAGE_SHIFT)
+			length = 1 << PAGE_SHIFT;
+	}
+	if (first - address < length)
+		freed_timer(ctx, cfg, own, first, guessed, now);
+	if (second && second != first && second - address < length)
+		freed_timer(ctx, cfg, own, second, guessed, now);
 }
 
 #endif

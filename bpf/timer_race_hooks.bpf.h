@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* timer_race: its tracepoints and functions; included at the end of timer_race.bpf.c. */
 
-/* Look after one timer of the table at each expiry of any: F8 has no event of its own. */
-static __always_inline void patrol(gw_ctl_t *cfg, struct gw_stats *own, __u64 now)
+/* F8 has no event of its own: is this timer, by the kernel's own fields, still queued long after its time? */
+static __noinline int look_after(gw_ctl_t *cfg, struct gw_stats *own, __u32 index, __u64 now)
 {
-	__u32 index = own->runs & (OBJECTS - 1);
 	struct object *object = bpf_map_lookup_elem(&objects, &index);
 	__s64 over, offset;
 	__u64 timer; /* BPF_CORE_READ would take object->timer for a kernel field */
 
 	if (!object || object->armed.t_ns <= cfg->head.since_ns || object->reported || object->slot)
-		return;
+		return 0;
 	timer = object->timer;
 	if (object->kind == KIND_TIMER) {
 		over = (__s64)((__u64)bpf_jiffies64() - object->deadline) - STUCK_JIFFIES;
@@ -18,20 +17,39 @@ static __always_inline void patrol(gw_ctl_t *cfg, struct gw_stats *own, __u64 no
 			over = (long)((__u64)bpf_jiffies64() - BPF_CORE_READ((struct timer_list *)timer, expires)) -
 			       STUCK_JIFFIES;
 	} else {
+		if (now - object->armed.t_ns < cfg->stuck_ns)
+			return 0;
 		offset = BPF_CORE_READ((struct hrtimer *)timer, base, offset);
 		over = (__s64)now + offset - BPF_CORE_READ((struct hrtimer *)timer, node.expires) - (__s64)cfg->stuck_ns;
-		if (now - object->armed.t_ns < cfg->stuck_ns)
-			over = 0;
 	}
 	if (over <= 0)
-		return;
+		return 0;
 	if (!queued(timer, object->kind)) { /* an expiry or a cancel that we did not see */
 		own->missed++;
 		object->armed.t_ns = 0;
-		return;
+		return 0;
 	}
 	object->reported = 1;
 	tell_armer(own, object, STUCK, BY_KERNEL, now - object->armed.t_ns, &object->armed, now);
+	return 0;
+}
+
+/* One round over all timers in PATROL_NS or more, some at each expiry of any hrtimer. */
+static __always_inline void patrol(gw_ctl_t *cfg, struct gw_stats *own, __u64 now)
+{
+	__u32 zero = 0;
+	struct beat *beat = bpf_map_lookup_elem(&beats, &zero);
+
+	if (!beat)
+		return;
+	if (beat->next >= OBJECTS) {
+		if (now - beat->start_ns < PATROL_NS)
+			return;
+		beat->start_ns = now;
+		beat->next = 0;
+	}
+	for (int i = 0; i < PATROL_STEP; i++)
+		look_after(cfg, own, beat->next++, now);
 }
 
 GW_HOOK(timer_init, HOOK_TIMER_INIT) { initialised(ctx, cfg, own, argument(ctx, 0)); }

@@ -20,7 +20,7 @@ from agent.linux import livepatch
 from agent.model import Data, Json
 
 PROBE = "timer_race"
-MOST_FREES_S = 600
+FREES_S = 60
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +28,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_seconds(parser)
     parser.add_argument(
         "--frees",
-        action="store_true",
-        help=f"also look at memory given back with a timer in it (F4, F5): costs more, for {MOST_FREES_S} s at most; needs root",
+        type=window,
+        metavar="N",
+        help="for how many seconds memory that is given back is looked at too (F4, F5), the dearest part; 0: not at all "
+        f"(default: the whole scan, {FREES_S} s at most; not with a probe of agentd)",
     )
     parser.add_argument("--all", action="store_true", help="show benign findings and their stacks to people too")
+
+
+def window(raw: str) -> int:
+    """Read a number of seconds that may be 0."""
+    if not (raw.isascii() and raw.isdigit() and len(raw) <= 4 and int(raw) <= 3600):
+        raise argparse.ArgumentTypeError(f"{raw!r} is no number of seconds, allowed: 0 .. 3600")
+    return int(raw)
 
 
 def run(call: Call) -> int:
@@ -79,8 +88,9 @@ def _source(call: Call) -> Iterator[tuple[str, Source]]:
         return
     call.screen.progress("loading …")
     settings = _settings.of(call, probes=(PROBE,))
-    window = min(MOST_FREES_S, int(call.option("seconds")) + 1) if call.option("frees") else 0
-    options = dataclasses.replace(settings.probes.options[PROBE], free_window_s=window)  # type: ignore[type-var]
+    frees = call.option("frees")
+    frees_s = min(FREES_S, int(call.option("seconds")) + 1) if frees is None else frees
+    options = dataclasses.replace(settings.probes.options[PROBE], free_window_s=frees_s)  # type: ignore[type-var]
     chosen = dataclasses.replace(settings.probes, options={**settings.probes.options, PROBE: options})
     with call.loader().measuring(dataclasses.replace(settings, probes=chosen), (PROBE,)) as own:
         yield "own", own

@@ -16,7 +16,7 @@ from agent.commands._call import Call
 
 EXAMPLES = """examples:
   agentctl race scan --seconds 60
-  agentctl race scan --seconds 30 --frees --json | jq '.findings[] | select(.verdict != "benign")'
+  agentctl race scan --seconds 30 --json | jq '.findings[] | select(.verdict != "benign")'
   agentctl race prove jiffies_64 --seconds 2
   agentctl race hunt --seconds 60
 """

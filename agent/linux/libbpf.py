@@ -24,6 +24,8 @@ _VERIFIER_TAIL = 400
 _SUFFIX = {"tp_btf": "btf", "raw_tp": "raw"}
 _LOCATIONS = ("libbpf.so.1",)
 
+_LEVEL_DEBUG = 2  # enum libbpf_print_level: thousands of lines, which say nothing about a failure
+
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 
@@ -50,7 +52,9 @@ class _Lib:
         self.c.libbpf_set_print(self._callback)
         self._vsnprintf = ctypes.CDLL(None).vsnprintf
 
-    def _print(self, _level: int, text: bytes, arguments: int) -> int:
+    def _print(self, level: int, text: bytes, arguments: int) -> int:
+        if level >= _LEVEL_DEBUG:
+            return 0
         line = ctypes.create_string_buffer(64 * 1024)
         self._vsnprintf(line, len(line), text, ctypes.c_void_p(arguments))
         self.log.append(line.value.decode(errors="replace"))

@@ -152,7 +152,7 @@ def subscriber(port: int, prepare: Callable[[Client], object] = lambda _: None) 
     prepare(client)
     lasting = cast("Any", Properties)(PacketTypes.CONNECT)
     lasting.SessionExpiryInterval = 3600  # what comes while it is away waits in the broker
-    client.connect("localhost", port, 60, clean_start=False, properties=lasting)
+    client.connect("127.0.0.1", port, 60, clean_start=False, properties=lasting)
     client.loop_start()
     try:
         assert hears.subscribed.wait(10), "the test's own subscriber got no answer"

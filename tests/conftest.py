@@ -1,7 +1,6 @@
 """The session as a real gateway has it, and the fixtures that more than one folder of tests uses.
 
-Tests say by marker what they need (`kernel`, `root`, `broker`); where the machine lacks it they are skipped, with the reason in
-the summary.
+Tests say by marker what they need (`MARKERS`); where the machine lacks it they are skipped, with the reason in the summary.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from agent.errors import BpfError
-from agent.linux import bpf
+from agent.linux import bpf, facts
 
 ROOT = Path(__file__).parent.parent
+MARKERS = ("kernel", "root", "broker", "host_pids", "kmsg")
 BPF_MAP_CREATE = 0
 # What a hardened gateway has: no kernel pointers and no kernel log for anybody without the capability.
 SYSCTLS = ("kernel/dmesg_restrict", "kernel/kptr_restrict")
@@ -35,6 +35,10 @@ def lacking(marker: str) -> str:
     """Say why tests of `marker` cannot run here; empty if they can."""
     if marker == "broker":
         return "" if shutil.which("mosquitto") else "mosquitto is not installed"
+    if marker == "host_pids":
+        return "" if facts.pid_namespace() == "initial" else "own PID namespace, and eBPF tells the pids of the host"
+    if marker == "kmsg":
+        return "" if Path("/dev/kmsg").exists() else "no /dev/kmsg (a container)"
     if os.geteuid() != 0:
         return "needs root"
     return _no_bpf() if marker == "kernel" else _no_users()
@@ -58,13 +62,19 @@ def _no_users() -> str:
         return "group gatewarden does not exist: make test applies deploy/sysusers.d/gatewarden.conf"
     as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c", "import agent"]
     if subprocess.run(as_nobody, cwd="/", capture_output=True, check=False).returncode != 0:
-        return f"other users cannot read {ROOT}: move the checkout, or open it (chmod o+rx)"
+        return f"other users cannot read the checkout: {closed_folder(ROOT)} is closed to them; clone it elsewhere, as to /opt"
     return ""
+
+
+def closed_folder(path: Path) -> Path:
+    """Give the outermost folder on the way to `path` that others may not enter, else `path` itself."""
+    way = [*reversed(path.parents), path]
+    return next((folder for folder in way if folder.stat().st_mode & 0o005 != 0o005), path)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run."""
-    for marker in ("kernel", "root", "broker"):
+    for marker in MARKERS:
         if item.get_closest_marker(marker) and lacking(marker):
             pytest.skip(f"{marker}: {lacking(marker)}")
 

@@ -27,6 +27,7 @@ WATCH = '[probes.process_exit]\ncomm = ["sleep"]\n[metrics]\nperiod_s = 1\n'
 pytestmark = [pytest.mark.kernel, pytest.mark.root]
 
 
+@pytest.mark.host_pids
 @pytest.mark.broker
 def test_a_death_in_the_kernel_reaches_a_subscriber(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
     """Birth, status, health, metrics and the killed process's event arrive, with dedup key and without history flag."""
@@ -77,6 +78,7 @@ def test_live_timers_have_names_and_latencies(lab_config: Callable[..., Path]) -
     assert measured["lost"] == 0
 
 
+@pytest.mark.host_pids
 @pytest.mark.usefixtures("bpffs")
 def test_kill_9_loses_no_death_and_repeats_none(lab_config: Callable[..., Path]) -> None:
     """With pinned probes, what dies while agentd is dead is told once after its return; nothing is told twice."""
@@ -109,6 +111,7 @@ def _told(events: list[dict[str, Any]], pids: list[int]) -> bool:
     return all(named(events, "proc.exit", pid) for pid in pids)
 
 
+@pytest.mark.host_pids
 @pytest.mark.usefixtures("bpffs")
 def test_without_a_capability_on_pinned_probes(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
     """An ordinary user with an empty set steers what root pinned: all probes ok, live expiries, a death told."""
@@ -209,6 +212,7 @@ def test_systemd_hears_that_it_is_ready_and_alive(tmp_path: Path, lab_config: Ca
     assert heard[:3] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
 
 
+@pytest.mark.host_pids
 @pytest.mark.usefixtures("bpffs")
 def test_probes_that_are_unloaded_and_loaded_again_are_followed(lab_config: Callable[..., Path]) -> None:
     """`probes unload` under a running agentd degrades its probes within a tick, with the remedy; `load` brings them back."""

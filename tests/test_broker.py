@@ -116,6 +116,7 @@ def as_user(uid: str, program: str, *arguments: object) -> subprocess.CompletedP
     return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.kmsg
 @pytest.mark.root
 def test_gatewarden_reads_the_kernel_log(folder: Path, running: subprocess.Popen[str]) -> None:
     """Pins SCM_RIGHTS of /dev/kmsg to a process without capabilities, under dmesg_restrict=1, and the journal's line of it."""

@@ -19,7 +19,7 @@ from tests.brokers import free_port
 
 ROOT = Path(__file__).parent.parent
 PORT = free_port()
-SUBSCRIBE = ("mosquitto_sub", "-p", str(PORT), "-V", "mqttv5", "-W", "30")
+SUBSCRIBE = ("mosquitto_sub", "-h", "127.0.0.1", "-p", str(PORT), "-V", "mqttv5", "-W", "30")
 
 pytestmark = [pytest.mark.kernel, pytest.mark.broker]
 

@@ -136,7 +136,7 @@ def secure_broker() -> Iterator[tuple[int, str]]:
         )
         tls = f'ca = "{folder}/ca.pem"\ncertificate = "{folder}/client.pem"\nkey = "{folder}/client.key"\n'
         with mosquitto(folder / "broker", *lines) as broker:
-            yield broker.port, f'[mqtt]\nhost = "localhost"\nport = {port}\n[mqtt.tls]\n{tls}'
+            yield broker.port, f'[mqtt]\nhost = "127.0.0.1"\nport = {port}\n[mqtt.tls]\n{tls}'
 
 
 def _certificates(folder: Path) -> None:

@@ -42,6 +42,7 @@ def death(probe: Live, pid: int) -> Sighting:
     return probe.wait_for(lambda item: item.data["tgid"] == pid, lambda: time.sleep(0.005))
 
 
+@pytest.mark.host_pids
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_process_is_told_at_once_with_its_signal(watching: Live, number: signal.Signals) -> None:
     """Name, signal, no code; the event is in the ring before its parent has been told by wait(2), within milliseconds."""
@@ -58,6 +59,7 @@ def test_a_killed_process_is_told_at_once_with_its_signal(watching: Live, number
     assert 0 < found.t_mono_ns - killed_ns < 100e6
 
 
+@pytest.mark.host_pids
 @pytest.mark.parametrize("code", [0, 3, 255])
 def test_an_exit_code_is_told(watching: Live, code: int) -> None:
     """What the program gave to exit(2), and no signal."""
@@ -77,6 +79,7 @@ def test_who_is_not_watched_is_silent_but_counted(watching: Live) -> None:
     assert cast("int", watching.report(before)["exits"]) >= 20
 
 
+@pytest.mark.host_pids
 def test_a_watched_pid_is_told_whatever_its_name(watching: Live) -> None:
     """The map `pids` is for workloads: the process id is enough."""
     with running(*python("input()"), stdin=-1) as child:
@@ -85,6 +88,7 @@ def test_a_watched_pid_is_told_whatever_its_name(watching: Live) -> None:
         assert death(watching, child.pid).data["signal"] == signal.SIGKILL
 
 
+@pytest.mark.host_pids
 def test_a_process_with_many_threads_dies_once(watching: Live) -> None:
     """One event and one count for eight threads that leave together; the name is the process's, not a thread's."""
     code = (
@@ -106,6 +110,7 @@ def test_a_process_with_many_threads_dies_once(watching: Live) -> None:
     assert sorted(map(int, map(str, found))) == sorted(pids)
 
 
+@pytest.mark.host_pids
 def test_a_leader_that_left_first_gives_its_code(watching: Live, tmp_path: Path) -> None:
     """The main thread ends by pthread_exit, another 50 ms later: the status is what wait(2) gives, not the last thread's."""
     source = (
@@ -121,6 +126,7 @@ def test_a_leader_that_left_first_gives_its_code(watching: Live, tmp_path: Path)
     assert found.data["pid"] != found.data["tgid"]
 
 
+@pytest.mark.host_pids
 def test_a_core_dump_is_told_whoever_it_is(tmp_path: Path) -> None:
     """Nobody watches this name: that it dumped core is enough."""
 
@@ -170,6 +176,7 @@ def memory_cgroup() -> Iterator[Path]:
             time.sleep(0.02)
 
 
+@pytest.mark.host_pids
 def test_an_oom_victim_is_told_whoever_it_is() -> None:
     """A process that outgrows its memory cgroup: oom is true, the signal is 9, the severity critical."""
     with memory_cgroup() as folder, live.live("process_exit") as probe:

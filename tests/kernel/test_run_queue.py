@@ -45,6 +45,7 @@ def switches(pid: int) -> tuple[int, int]:
     return int(lines["voluntary_ctxt_switches"]), int(lines["nonvoluntary_ctxt_switches"])
 
 
+@pytest.mark.host_pids
 def test_rivals_on_one_cpu_wait_and_are_preempted(last_cpu: int) -> None:
     """Three hogs on one CPU: each waits for milliseconds, by tgid, and as often as the kernel says that it was preempted."""
     with contextlib.ExitStack() as stack:
@@ -71,6 +72,7 @@ def test_rivals_on_one_cpu_wait_and_are_preempted(last_cpu: int) -> None:
     assert cast("int", row["voluntary"]) > 20
 
 
+@pytest.mark.host_pids
 def test_a_long_wait_is_told_with_who_held_the_cpu(last_cpu: int) -> None:
     """Beyond its budget a wait is an event: who waited, who ran, and a kernel stack of the latter."""
     with live.live("run_queue") as probe, running(*HOG, cpu=last_cpu) as one, running(*HOG, cpu=last_cpu) as two:
@@ -87,6 +89,7 @@ def test_a_long_wait_is_told_with_who_held_the_cpu(last_cpu: int) -> None:
         assert any("schedule" in frame for frame in cast("list[str]", found.data["stack"]))
 
 
+@pytest.mark.host_pids
 def test_each_move_to_another_cpu_is_a_migration() -> None:
     """A process that pins itself to one end of the machine and the other in turn is counted at each turn."""
     if len(os.sched_getaffinity(0)) < 2:
@@ -103,6 +106,7 @@ def test_each_move_to_another_cpu_is_a_migration() -> None:
     assert 38 <= cast("int", row["migrations"]) <= 80
 
 
+@pytest.mark.host_pids
 def test_threads_count_for_their_process(last_cpu: int) -> None:
     """Waits of all threads are under the tgid, with the name of the process; no thread has a row of its own."""
     threads = "import threading, time\n" + "f = lambda: [time.sleep(.002) for _ in range(200)]\n"
@@ -120,6 +124,7 @@ def test_threads_count_for_their_process(last_cpu: int) -> None:
     assert not (tids - {child.pid}) & set(rows)
 
 
+@pytest.mark.host_pids
 def test_a_new_name_is_seen_after_exec() -> None:
     """The name is that of the program that runs, not that of its parent at the fork."""
     with live.live("run_queue") as probe:
@@ -129,6 +134,7 @@ def test_a_new_name_is_seen_after_exec() -> None:
         assert row_of(probe, child.pid)["comm"] == "sleep"
 
 
+@pytest.mark.host_pids
 def test_blocked_tasks_are_told_while_they_are_and_when_they_wake(tmp_path: Path) -> None:
     """Uninterruptible for 0.9 s with a limit of 0.2: in the list with its age meanwhile, an event with all of it at the end."""
     program = live.compiled(tmp_path, "vforker", VFORK)

@@ -13,6 +13,7 @@ from agent.model import Finding
 FINDING = Finding(1, "timer_late", "tick", "degraded", "late")
 
 
+@pytest.mark.kmsg
 @pytest.mark.root
 def test_this_machine() -> None:
     """Pins that each reader gives something here."""

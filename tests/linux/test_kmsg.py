@@ -87,6 +87,7 @@ def test_a_log_that_never_ends_is_left() -> None:
     assert time.monotonic() - start < 1
 
 
+@pytest.mark.kmsg
 @pytest.mark.root
 def test_this_machines_log() -> None:
     """Pins that the real /dev/kmsg reads to its end without a bad record, by sequence, and that the fd is given back."""

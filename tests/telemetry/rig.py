@@ -81,7 +81,7 @@ def rig(folder: Path, broker: Broker | None, boot_id: str = BOOT, limits: Limits
 
 def here(port: int, **more: str | int | Tls) -> Broker:
     """Give a broker on this machine."""
-    return Broker(host="localhost", port=port, **more)  # type: ignore[arg-type]
+    return Broker(host="127.0.0.1", port=port, **more)  # type: ignore[arg-type]
 
 
 SAMPLE: Data = {"record": "metrics", "probes": {}}

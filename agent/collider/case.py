@@ -17,6 +17,7 @@ from agent.ports import Trapped, WatchSpot
 
 Decode = Callable[[int], Operation]
 OVERLAP_NS = 20_000
+BORNE_OUT = 4  # pairs of values at least; half of them have to agree, as in a race some do not
 STACKS = 16  # that are kept of one writer
 
 
@@ -62,6 +63,7 @@ class Case:
         self.hot = 0.0
         """Writes a second that were too many; 0 while they are not."""
         self._decode = decode
+        self._borne: dict[int, tuple[int, int]] = {}
 
     @property
     def spot(self) -> WatchSpot:
@@ -152,7 +154,10 @@ class Case:
         places = {operation.source.address(hit) for hit in found if hit.ip == ip} if operation.source else set()
         if places - {self.spot.address}:
             return False
-        return conservation.confirmed(found, ip, operation.step or 0, self.spot.length)
+        agree, pairs = conservation.borne_out(found, ip, operation.step or 0, self.spot.length)
+        before = self._borne.get(ip, (0, 0))
+        self._borne[ip] = agree, pairs = before[0] + agree, before[1] + pairs
+        return pairs >= BORNE_OUT and 2 * agree >= pairs
 
 
 def _no_step(operations: Collection[Operation]) -> str:

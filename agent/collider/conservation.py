@@ -72,10 +72,10 @@ def common_step(hits: Sequence[Hit], delta: Callable[[Hit], int | None]) -> int 
     return max(known) if max(known) < 0 else None
 
 
-def confirmed(hits: Sequence[Hit], ip: int, step: int, length: int) -> bool:
-    """Whether the values bear out that the writer at `ip` stores what was there plus `step`.
+def borne_out(hits: Sequence[Hit], ip: int, step: int, length: int) -> tuple[int, int]:
+    """Give how many values bear out that the writer at `ip` stores what was there plus `step`, and of how many.
 
-    Looks at hits that no other counted write came before: at least half of them must differ from the value before by `step`.
+    Looked at are hits that no other counted write came before.
     """
     mask = (1 << 8 * length) - 1
     pairs = [
@@ -83,4 +83,4 @@ def confirmed(hits: Sequence[Hit], ip: int, step: int, length: int) -> bool:
         for earlier, later in pairwise(hits)
         if later.ip == ip and earlier.before == earlier.after == later.before - 1
     ]
-    return len(pairs) >= 4 and 2 * pairs.count(step & mask) >= len(pairs)
+    return pairs.count(step & mask), len(pairs)

@@ -1,7 +1,7 @@
 """Where the value in a register came from, over all ways that lead to an instruction: reaching definitions in one function.
 
 Jumps through a register hide ways (a switch): a function that has them gives no origins. Parts of a function that the compiler
-moved to `name.cold` are not seen; the values at run time have to bear out what is concluded here (`conservation.confirmed`).
+moved to `name.cold` are not seen; the values at run time have to bear out what is concluded here (`conservation.borne_out`).
 """
 
 from __future__ import annotations

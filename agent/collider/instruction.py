@@ -106,7 +106,7 @@ def decode(code: bytes, start: int, ip: int) -> Operation:
     """Decode the writer that ends at `ip`; `code` is its function, from `start` on. Raises Unsupported without capstone."""
     lines = list(_disassembler().disasm(code, start))
     index = next((number for number, line in enumerate(lines) if line.address + line.size == ip), None)
-    if index is None:
+    if index is None or not lines[index].id:
         return replace(UNKNOWN, address=ip)
     line = lines[index]
     memory = next((item for item in line.operands if item.type == X86_MEM), None)

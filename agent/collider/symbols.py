@@ -61,7 +61,7 @@ class Symbols:
             raise BadRequest(f"no kernel symbol {name!r}" + (f", did you mean {' or '.join(near)}?" if near else ""))
         data = [symbol for symbol in found if self.refused(symbol) is None]
         if not data:
-            raise BadRequest(f"{name}: {self.refused(found[0])}")
+            raise BadRequest(f"{name} {self.refused(found[0])}")
         if len(data) > 1:
             raise BadRequest(f"{len(data)} symbols are called {bare}: {', '.join(_choice(symbol) for symbol in data[:8])}")
         return data[0]

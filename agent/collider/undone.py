@@ -1,85 +1,99 @@
 """Flag words: a bit that a write had just set (or cleared) is gone, and nobody who may change it wrote meanwhile.
 
-Growth proves nothing there. A write that sets bits is over when it traps; at the next read of the word by a later write the
-bits must be there, unless a writer that clears them was at work. Which ones could have been: a write may be done long before
-its trap is served, so all hits count as possible ones from the previous hit on the setter's CPU to the next hit of each CPU
-after the read. If none of those clears the bits, a writer that does not own them has undone them: it stored a word that it had
-read before.
+Growth proves nothing there. The owner's write is done when its trap counts it; a later read of the word must show it, unless a
+writer that changes the same bits was at work in between. All writes that may lie between the two count as possible ones:
+
+- not before the owner's write are all but those that were counted when the previous trap on the owner's CPU was over;
+- not after the read are those counted by then, and of each other CPU the next two: one may have been counted but not have
+  looked at the count yet, one more may be done and not counted.
+
+If none of them changes the bits, a writer that does not own them has undone them: it stored a word that it had read before.
+Times are not used: a trap may be served long after the write, and its time says nothing about the moment of the read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 from agent.collider.hits import Hit
 from agent.collider.instruction import Operation
 
 AHEAD = 4  # later reads that are looked at
+UNDER_WAY = 2  # writes of another CPU that may be done beyond those counted
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """`bits` that the write `owner` made, undone when `found` read the word; `culprit` wrote in between."""
+    """`bits` that the write `owner` made are undone when `found` reads the word."""
 
     owner: Hit
-    culprit: Hit
     found: Hit
     bits: int
 
 
+class _Window:
+    """The hits of one window in order of their counts, all and of each CPU."""
+
+    def __init__(self, hits: Sequence[Hit]) -> None:
+        self.hits = sorted(hits, key=_count)
+        self.lanes = {cpu: [hit for hit in self.hits if hit.cpu == cpu] for cpu in {hit.cpu for hit in hits}}
+
+    def previous(self, hit: Hit) -> Hit | None:
+        """Give the hit before, on the same CPU; None at the window's beginning, before which nothing is known."""
+        lane = self.lanes[hit.cpu]
+        index = bisect_left(lane, hit.before, key=_count)
+        return lane[index - 1] if index else None
+
+    def later(self, hit: Hit) -> Sequence[Hit]:
+        """Give some hits that read the word certainly after `hit` had written."""
+        index = bisect_right(self.hits, hit.before, key=_count)
+        return self.hits[index : index + AHEAD]
+
+    def between(self, before: Hit, reader: Hit) -> list[Hit] | None:
+        """Give the hits whose write may lie after the trap of `before` and before the read of `reader`.
+
+        None if some CPU has too few more to know what was under way when the window closed.
+        """
+        found: list[Hit] = []
+        for cpu, lane in self.lanes.items():
+            first = bisect_right(lane, before.after, key=_count)
+            counted = bisect_right(lane, reader.after, key=_count)
+            last = counted if cpu == reader.cpu else counted + UNDER_WAY
+            if last > len(lane):
+                return None
+            found += lane[first:last]
+        return found
+
+
 def undone(hits: Sequence[Hit], operation: Callable[[int], Operation]) -> list[Undone]:
-    """Find undone bits in one window in which every write was trapped; `hits` are in order of time."""
-    found: list[Undone] = []
-    for index, hit in enumerate(hits):
-        own = operation(hit.ip)
-        if not (own.sets or own.clears):
-            continue
-        begin = _previous(hits, index)
-        if begin is None:
-            continue  # what was under way when the window opened is not known
-        case = _looked_at(hits, index, begin, operation)
-        if case is not None:
-            found.append(case)
-    return found
+    """Find undone bits in one window in which every write was trapped: at most one for each write."""
+    window = _Window(hits)
+    found = (_undone(window, hit, operation) for hit in window.hits if operation(hit.ip).sets | operation(hit.ip).clears)
+    return [case for case in found if case is not None]
 
 
-def _looked_at(hits: Sequence[Hit], index: int, begin: int, operation: Callable[[int], Operation]) -> Undone | None:
-    owner = hits[index]
+def _undone(window: _Window, owner: Hit, operation: Callable[[int], Operation]) -> Undone | None:
     own = operation(owner.ip)
-    for at in range(index + 1, min(index + 1 + AHEAD, len(hits))):
-        after = _next_of_each(hits, at)
-        if after is None:
+    previous = window.previous(owner)
+    if previous is None:
+        return None
+    for reader in window.later(owner):
+        possible = window.between(previous, reader)
+        if possible is None:
             return None
-        possible = [*hits[begin + 1 : index], *hits[index + 1 : at + 1], *after]
-        effects = [operation(hit.ip) for hit in possible]
-        if not all(effect.sets or effect.clears for effect in effects):
-            return None  # somebody stores what cannot be told
-        missing = own.sets & ~hits[at].value & ~_all(effect.clears for effect in effects)
-        extra = own.clears & hits[at].value & ~_all(effect.sets for effect in effects)
+        missing = own.sets & ~reader.value
+        extra = own.clears & reader.value
+        for effect in (operation(hit.ip) for hit in possible if hit != owner):
+            if not effect.sets | effect.clears:
+                return None  # somebody stores what cannot be told
+            missing &= ~effect.clears
+            extra &= ~effect.sets
         if missing | extra:
-            return Undone(owner, hits[index + 1], hits[at], missing | extra)
+            return Undone(owner, reader, missing | extra)
     return None
 
 
-def _all(masks: Iterable[int]) -> int:
-    return reduce(or_, masks, 0)
-
-
-def _previous(hits: Sequence[Hit], index: int) -> int | None:
-    """Give the index of the hit before, on the same CPU."""
-    return next((at for at in range(index - 1, -1, -1) if hits[at].cpu == hits[index].cpu), None)
-
-
-def _next_of_each(hits: Sequence[Hit], at: int) -> list[Hit] | None:
-    """Give the next hit of every other CPU that writes in this window, None if one of them writes no more."""
-    wanted = {hit.cpu for hit in hits} - {hits[at].cpu}
-    found: dict[int, Hit] = {}
-    for hit in hits[at + 1 :]:
-        if hit.cpu in wanted and hit.cpu not in found:
-            found[hit.cpu] = hit
-            if len(found) == len(wanted):
-                return list(found.values())
-    return None if wanted else []
+def _count(hit: Hit) -> int:
+    return hit.before

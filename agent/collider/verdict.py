@@ -63,7 +63,8 @@ def _reasons(case: Case) -> list[str]:
 
 
 def _overlaps(case: Case, names: Names) -> list[str]:
-    return [
-        f"{names(first)} and {names(second)} wrote within 20 us on two CPUs, {count} times"
-        for (first, second), count in case.overlaps.most_common(4)
-    ]
+    found = []
+    for pair, count in case.overlaps.most_common(4):
+        first, second = (names(case.writers[ip].operation.address) for ip in pair)
+        found.append(f"{first} and {second} wrote within 20 us on two CPUs, {count} times")
+    return found

@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="watchpoints with a program on them work on x86-64 only"),
 ]
 guest = pytest.mark.skipif("GATEWARDEN_GUEST" not in os.environ, reason="hot watchpoints only in a virtual machine")
+SECONDS = 3.0 if "GATEWARDEN_GUEST" in os.environ else 0.8  # an emulated CPU writes a few times a second only
 KILLED = """
 import sys, time
 from agent.linux import perfevent
@@ -69,15 +70,17 @@ def watched(bench: Bench, place: str, seconds: float) -> Case:
     with kallsyms.PATH.open() as lines:
         bench.symbols = Symbols(lines)
     case = bench.case(places.place(places.parse(place), bench.symbols, bench.pointer))
+    began = time.monotonic()
     bench.inquiry.run([case], seconds)
+    print(f"watched for {time.monotonic() - began:.2f} s")
     return case
 
 
 def test_every_write_is_trapped_and_named(words: Target, bench: Bench) -> None:
     """Pins that a quiet counter's growth is its trapped writes, from both CPUs, and that the writer is decoded and named."""
     with words.writing(("plain", 1, 0), ("plain", 1, min(1, os.cpu_count() or 1)), gap_s=0.02):
-        report = prove(bench, words.place(PLAIN), 0.9)
-    assert report["verdict"] == "none seen"
+        report = prove(bench, words.place(PLAIN), SECONDS)
+    assert report["verdict"] == "none seen", report["reason"]
     assert report["writes"] == report["growth"]
     writer = rows(report, "writers")[0]
     assert "_plain+0x" in str(writer["symbol"])
@@ -89,14 +92,14 @@ def test_every_write_is_trapped_and_named(words: Target, bench: Bench) -> None:
 def test_an_atomic_writer_is_acquitted(words: Target, bench: Bench) -> None:
     """Pins that a LOCK prefix on every writer acquits."""
     with words.writing(("atomic", 1, 0), gap_s=0.02):
-        report = prove(bench, words.place(ATOMIC), 0.6)
+        report = prove(bench, words.place(ATOMIC), SECONDS)
     assert (report["verdict"], report["reason"]) == ("none seen", "every writer is atomic (LOCK or xchg)")
 
 
 def test_up_and_down_is_inconclusive(words: Target, bench: Bench) -> None:
     """Pins that growth proves nothing where a counter goes both ways, and that both writers are listed."""
     with words.writing(("up", 1, 0), ("down", 1, 0), gap_s=0.02):
-        report = prove(bench, words.place(BALANCE), 0.6)
+        report = prove(bench, words.place(BALANCE), SECONDS)
     assert report["verdict"] == "inconclusive"
     assert "counted up and down" in str(report["reason"])
     assert len(rows(report, "writers")) == 2
@@ -206,13 +209,12 @@ def test_an_undone_bit_is_proved(words: Target, bench: Bench) -> None:
 def test_too_hot_is_stopped(words: Target, bench: Bench) -> None:
     """Pins the end for a word that is written as fast as a CPU can: too hot, within the budget, and the machine goes on."""
     with words.writing(("hot", 1023, 0), ("hot", 1023, 1)) as written:
-        began = time.monotonic()
-        report = prove(bench, words.place(HOT), 10)
-        took = time.monotonic() - began
+        case = watched(bench, words.place(HOT), 60)
         before = sum(written.values())
         time.sleep(0.5)
-        print(json.dumps({key: report[key] for key in ("verdict", "writes", "reason")}), f"{took:.2f} s")
+        report = bench.report(case)
+        print(json.dumps({key: report[key] for key in ("verdict", "writes", "reason")}))
         assert sum(written.values()) > before
     assert report["verdict"] == "inconclusive"
     assert str(report["reason"]).startswith("too hot: ")
-    assert took < 5
+    assert sum(window.seconds for window in case.windows) < 5

@@ -30,7 +30,7 @@ from agent.linux.peer import Listener, Reply
 from agent.linux.timers import Timer
 from agent.linux.unixserver import Credentials
 from agent.model import Data, Json, Severity
-from agent.place import DEFAULT_CONFIG, find
+from agent.place import DEFAULT_CONFIG, find, require_trust
 from agent.ports import Journal
 
 USER = "gatewarden"
@@ -189,6 +189,7 @@ class IdleExit:
 def serve(config: Path, idle_s: float | None, journal: Journal) -> None:
     """Listen and answer until idle (systemd's socket: always after `IDLE_S`), SIGTERM or SIGINT. Raises GatewardenError."""
     loop = EpollLoop(lambda name, error: journal.line("error", f"{name}: {type(error).__name__}: {error}", {}))
+    require_trust(config)
     path = find(config).broker
     given = unixserver.inherited()
     idle = IdleExit(loop, idle_s or IDLE_S) if idle_s or given else None

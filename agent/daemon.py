@@ -31,6 +31,7 @@ from agent.linux.unixserver import Credentials
 from agent.linux.worker import Worker
 from agent.model import Finding, Json, Sighting, plain
 from agent.pipeline import Pipeline
+from agent.place import require_trust
 from agent.policies.response import Response
 from agent.ports import Action, Detector
 from agent.probing import Probing
@@ -213,6 +214,7 @@ def main() -> int:
     os.umask(0o027)  # what we write is for root and group gatewarden, whoever starts us
     try:
         ready.machine()
+        require_trust(arguments.config)
         settings = config.from_plain(child.validated(arguments.config))
         if arguments.check:
             return 0

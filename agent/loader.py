@@ -25,6 +25,7 @@ from agent.linux.bpf import possible_cpus
 from agent.linux.libbpf import Loader
 from agent.linux.loaded import Loaded
 from agent.model import Data, Json
+from agent.place import require_trust
 from agent.ports import Probe
 
 
@@ -163,6 +164,7 @@ def main() -> int:
     parser.add_argument("--give", type=int, required=True, metavar="FD", help="inherited unix seqpacket socket")
     arguments = parser.parse_args()
     try:
+        require_trust(arguments.config)
         give(config.check(arguments.config), arguments.give)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")

@@ -6,7 +6,9 @@ For `agentctl`, which must be quick, and the broker, which must be small. Only `
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +61,35 @@ def find(config: Path) -> Place:
     if len(raw) > _LIMIT:
         raise _fault(config, 0, "file", f"is larger than {_LIMIT} bytes")
     return parse(raw, config)
+
+
+def exposed(config: Path) -> tuple[str, str] | None:
+    """Say who else than root may change what `config` says, and the line that ends it; None if nobody may.
+
+    Looked at are the file and every folder above it, before and behind symbolic links. In a sticky folder (/tmp) nobody can
+    replace what is root's.
+    """
+    target = config.resolve()
+    for place in dict.fromkeys((config.absolute(), *config.absolute().parents, target, *target.parents)):
+        try:
+            found = place.lstat()
+        except OSError:
+            continue
+        if found.st_uid != 0:
+            return f"{place} belongs to uid {found.st_uid}", f"chown -h root {place}"
+        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+        if found.st_mode & 0o022 and not sticky and not stat.S_ISLNK(found.st_mode):
+            return f"{place} can be written by others than root (mode {stat.S_IMODE(found.st_mode):04o})", f"chmod go-w {place}"
+    return None
+
+
+def require_trust(config: Path) -> None:
+    """As root, refuse a configuration that others may change: its paths say where root mounts, pins and listens.
+
+    Raises ConfigError. An ordinary user follows whichever it likes.
+    """
+    if os.geteuid() == 0 and (found := exposed(config)):
+        raise _fault(config, 0, "file", f"{found[0]}, and root would follow its paths; as root: {found[1]}")
 
 
 def parse(raw: bytes, config: Path) -> Place:

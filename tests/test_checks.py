@@ -25,6 +25,7 @@ WELL = Facts(
     sysctls={"unprivileged_bpf_disabled": 2, "perf_event_paranoid": 3, "kptr_restrict": 1, "dmesg_restrict": 1},
     uid=990,
     capabilities=frozenset(),
+    exposed=("", ""),
     bpffs=Bpffs("/run/gatewarden-bpf", mounted=True, mode=0o750, group="gatewarden", pinned=True),
     missing_users=(),
     missing_groups=(),
@@ -307,3 +308,13 @@ def test_nothing_known_is_never_ok() -> None:
     assert verdict(found) in {"critical", "unknown"}
     ok = {(item.group, item.name) for item in found if item.state == "ok"}
     assert ok <= {("configuration", "file")}
+
+
+@pytest.mark.parametrize(("rooted", "state"), [(True, "degraded"), (False, "ok")])
+def test_who_may_change_the_configuration(rooted: bool, state: State) -> None:  # noqa: FBT001
+    """A file that others may change matters where a process of root's follows it, and names the line that ends it."""
+    place = Bpffs("/run/gatewarden-bpf", mounted=True, mode=0o750, group="gatewarden", pinned=rooted)
+    facts = replace(WELL, exposed=("/x belongs to uid 5", "chown root /x"), bpffs=place, broker=False)
+    check = next(check for check in run(facts, LIVE) if check.name == "owner")
+    assert check.state == state
+    assert ("chown root /x" in check.remedy) is rooted

@@ -18,6 +18,7 @@ SYMBOLS = (5, 13)  # from here on a program can resolve symbols itself (7b15523a
 def checks(facts: Facts, status: Data) -> Iterator[Check]:
     """Yield the checks of the group."""
     yield _capabilities(facts)
+    yield _owner(facts)
     yield _bpffs(facts, status)
     yield _accounts(facts)
     yield _unprivileged_bpf(facts)
@@ -42,6 +43,18 @@ def _capabilities(facts: Facts) -> Check:
         remedy = "in gatewarden.service set CapabilityBoundingSet=CAP_BPF and AmbientCapabilities=CAP_BPF"
         return Check("privileges", "capabilities", "degraded", reason, remedy)
     return Check("privileges", "capabilities", "ok", f"{who} reads pinned maps without any capability")
+
+
+def _owner(facts: Facts) -> Check:
+    """Mind who may change agent.toml where a process of root's follows its paths: loader, broker, agentd itself."""
+    if facts.exposed is None:
+        return Check("privileges", "owner", "unknown", "who may change agent.toml cannot be seen", "ls -l /etc/gatewarden")
+    reason, remedy = facts.exposed
+    if not reason:
+        return Check("privileges", "owner", "ok", "only root may change agent.toml")
+    if facts.uid == 0 or facts.broker or facts.bpffs.pinned:
+        return Check("privileges", "owner", "degraded", f"{reason}: root refuses to follow it", f"as root: {remedy}")
+    return Check("privileges", "owner", "ok", f"{reason}; no process of root's follows it")
 
 
 def _bpffs(facts: Facts, status: Data) -> Check:

@@ -17,6 +17,7 @@ from agent.commands._table import table
 from agent.errors import Refused
 from agent.linux import programs
 from agent.model import Data, Json
+from agent.place import require_trust
 
 EXAMPLES = """examples:
   agentctl probes
@@ -84,3 +85,4 @@ def _need_root(call: Call, action: str) -> None:
     if os.geteuid() != 0:
         line = f"sudo {programs.agentctl(call.config)} probes {action}"
         raise Refused(f"probes {action} needs root (CAP_BPF, CAP_PERFMON and a bpffs to pin in): {line}")
+    require_trust(call.config)

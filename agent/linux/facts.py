@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 from agent.config import Paths
 from agent.linux import procfs, programs
-from agent.place import DEFAULT_CONFIG
+from agent.place import DEFAULT_CONFIG, exposed
 
 ROOT = Path("/")
 USERS = ("gatewarden", "gatewarden-work")
@@ -85,6 +85,8 @@ class Facts:
     uid: int = -1
     capabilities: frozenset[str] | None = None
     """Those of CAPABILITIES in the effective set."""
+    exposed: tuple[str, str] | None = None
+    """Who else than root may change agent.toml, and the line that ends it; empty texts if nobody may."""
     bpffs: Bpffs = Bpffs("", None)
     missing_users: tuple[str, ...] | None = None
     missing_groups: tuple[str, ...] | None = None
@@ -130,6 +132,7 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
         sysctls=sysctls,
         uid=os.geteuid(),
         capabilities=capabilities(procfs.read(proc / "self/status")),
+        exposed=exposed(config) or ("", ""),
         bpffs=_bpffs(paths.bpffs_dir, parse_mounts(mounts), root),
         missing_users=_missing(procfs.read(root / "etc/passwd"), USERS),
         missing_groups=_missing(procfs.read(root / "etc/group"), USERS),

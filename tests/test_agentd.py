@@ -18,6 +18,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from agent import config, loader
+from agent.commands._messages import SHAPES
 from agent.linux import programs
 from tests.agents import BIN, NOBODY, agent, named, open_to_all, sleeper
 from tests.brokers import free_port, mosquitto, subscriber, wait_for
@@ -49,6 +50,12 @@ def test_a_death_in_the_kernel_reaches_a_subscriber(tmp_path: Path, lab_config: 
             sample = hears.wait("metrics")[0].payload
             assert sample["run_queue"]["run_queue_us"]["count"] > 0
             assert hears.wait("health")[0].payload["checks"] > 10
+            for leaf, shape in (("birth", "birth"), ("status", "presence"), ("health", "health")):
+                assert set(hears.of(leaf)[0].payload) == set(SHAPES[shape].__annotations__), leaf
+            for record in ("finding", "decision", "outcome"):
+                told = [item.payload for item in hears.of("event") if item.payload["record"] == record]
+                assert told, record
+                assert set(told[0]) == set(SHAPES[record].__annotations__)
             assert found.end() == 0
         wait_for(lambda: hears.of("status")[-1].payload["state"] == "offline", "offline after a clean end")
 

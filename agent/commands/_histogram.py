@@ -20,8 +20,11 @@ def octaves(histogram: Histogram) -> list[int]:
     return [histogram.counts[0], *(sum(rest[at : at + _SUB_BUCKETS]) for at in range(0, len(rest), _SUB_BUCKETS))]
 
 
-def draw(screen: Screen, title: str, histogram: Histogram) -> list[str]:
-    """Give the title with the quantiles, then the octaves from the lowest to the highest that holds anything."""
+def draw(screen: Screen, title: str, histogram: Histogram, zero_ns: int = 0) -> list[str]:
+    """Give the title with the quantiles, then the octaves from the lowest to the highest that holds anything.
+
+    Quantiles below `zero_ns` are shown as 0: the upper edge of a bucket that can hold nothing but zeros.
+    """
     counts = octaves(histogram)
     held = [index for index, n in enumerate(counts) if n]
     if not held:
@@ -33,7 +36,7 @@ def draw(screen: Screen, title: str, histogram: Histogram) -> list[str]:
     # Columns: margin 2, label, 2, count, 1, bar, 1, the widest mark.
     spare = (screen.width or _DEFAULT_WIDTH) - label_width - count_width - 6 - max(len(text) for text in marks.values())
     bar_width = max(8, min(spare, 60))
-    lines = _title(screen, title, histogram)
+    lines = _title(screen, title, histogram, zero_ns)
     for index, label in labels.items():
         if index - 1 not in labels and index != held[0]:
             lines.append(f"  {screen.paint(_GAP_SIGN.rjust(label_width), 'dim')}")
@@ -43,8 +46,9 @@ def draw(screen: Screen, title: str, histogram: Histogram) -> list[str]:
     return lines
 
 
-def _title(screen: Screen, title: str, histogram: Histogram) -> list[str]:
-    p50, p99 = (micros(histogram.quantile_ns(q) / 1000) for q, _ in _MARKS)
+def _title(screen: Screen, title: str, histogram: Histogram, zero_ns: int) -> list[str]:
+    quantiles = [histogram.quantile_ns(q) for q, _ in _MARKS]
+    p50, p99 = (micros(0 if ns < zero_ns else ns / 1000) for ns in quantiles)
     head = f"{screen.paint(title, 'bold')}   {number(histogram.count)} samples"
     tail = f"p50 {p50}  p99 {p99}  max {micros(histogram.max_ns / 1000)}"
     wide = len(title) + len(tail) + len(number(histogram.count)) + 14

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from agent import config, kinds
+from agent.commands import _messages
 from agent.commands._shapes import Event, Metrics, Status
 from agent.model import Data
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ROOTS: dict[str, type] = {"event": Event, "metrics": Metrics, "status": Status}
+_ROOTS: dict[str, type] = {**_messages.SHAPES, "event": Event, "metrics": Metrics, "status": Status}
 
 
 def names() -> tuple[str, ...]:

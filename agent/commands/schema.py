@@ -1,4 +1,4 @@
-"""schema: the JSON Schemas of what this agent reads and says: config, status, metrics, and every kind of event.
+"""schema: the JSON Schemas of what this agent reads and says: config, status, every MQTT message and kind of event.
 
 Without a name it lists the names; `all` prints all of them in one object.
 """
@@ -20,7 +20,9 @@ EXAMPLES = """examples:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="config, status, metrics, event, a kind as timer.late, or all")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="config, status, birth, event, a kind as timer.late, ..., or all"
+    )
 
 
 def run(call: Call) -> int:

@@ -20,8 +20,10 @@ from agent.commands._rows import spread, three
 from agent.commands._screen import Screen
 from agent.commands._status_view import text
 from agent.commands._table import NOTHING, number, table
+from agent.histogram import FIRST_BIT, NS_PER_US
 from agent.model import Data, Json
-from agent.narrow import rows
+from agent.narrow import number as number_of
+from agent.narrow import part, rows
 
 EXAMPLES = """examples:
   agentctl timers --seconds 10
@@ -29,6 +31,7 @@ EXAMPLES = """examples:
   agentctl timers --seconds 5 --json | jq '.timers[] | select(.late_us.max > 10000)'
 """
 SHOWN = 20
+ZERO_NS = 1 << FIRST_BIT  # a timer_list is late by whole jiffies: what lies below this edge was not late at all
 HEADERS = ("FUNCTION", "KIND", "COUNT", "LATE p50", "LATE p99", "LATE max", "RUN p50", "RUN p99", "RUN max")
 SPARE = (1, 6, 3)  # the kind, then medians: the tail is what matters
 TITLES = {"timer": "timer_list lateness", "hrtimer": "hrtimer lateness", "hrtimer_soft": "hrtimer lateness (softirq)"}
@@ -65,7 +68,7 @@ def view(screen: Screen, lines: list[Data], head: str, top: int) -> Iterator[str
         late = histogram.total([spread(row, "late_us", "late_buckets") for row in lines if row.get("kind") == kind])
         if late.count:
             yield ""
-            yield from draw(screen, title, late)
+            yield from draw(screen, title, late, ZERO_NS if kind == "timer" else 0)
     if lines:
         yield ""
         yield from table(screen, HEADERS, [_cells(row) for row in lines[:top]], SPARE)
@@ -77,4 +80,11 @@ def _cells(row: Data) -> tuple[str, ...]:
     name = (text(row.get("function")), text(row.get("kind")), number(row.get("count")))
     if not row.get("count"):  # armed, but did not expire
         return (*name, *[NOTHING] * 6)
-    return (*name, *three(row, "late_us"), *three(row, "run_us"))
+    return (*name, *_late(row), *three(row, "run_us"))
+
+
+def _late(row: Data) -> tuple[str, str, str]:
+    if row.get("kind") != "timer":
+        return three(row, "late_us")
+    late = {key: 0 if number_of(value) * NS_PER_US < ZERO_NS else value for key, value in part(row, "late_us").items()}
+    return three({"late_us": late}, "late_us")

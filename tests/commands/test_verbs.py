@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from agent.commands import _shapes
+from agent.commands import _messages, _shapes
 from agent.commands.events import in_order, new
 from agent.model import Data, Event, plain
+from agent.telemetry.bounds import Gap, gap_record
 from agent.telemetry.database import FILE
 from tests.commands.conftest import Box, Replies, status
 from tests.telemetry.doubles import event as recorded
@@ -273,7 +274,7 @@ def test_schemas(box: Box) -> None:
     """Pins that every name that `schema` lists has a JSON Schema: config, status, metrics, and each kind of event."""
     listed = box.agentctl("schema").out.split()
     found = box.agentctl("schema", "all", "--json").json["schemas"]
-    assert set(listed) == set(found) >= {"config", "status", "metrics", "event", "timer.late", "proc.exit"}
+    assert set(listed) == set(found) >= {"config", "status", "metrics", "event", "timer.late", "proc.exit", *_messages.SHAPES}
     assert all(schema["type"] == "object" and schema["properties"] for schema in found.values())
     assert {"schema", "state", "probes", "agent"} <= set(found["status"]["required"])
     assert "stale_s" not in found["status"]["required"]
@@ -284,6 +285,11 @@ def test_schemas(box: Box) -> None:
 def test_the_schema_of_an_event_is_the_envelope() -> None:
     """Pins that the published shape has the fields of agent.model.Event."""
     assert set(_shapes.Event.__required_keys__) == {"record", *(item.name for item in fields(Event))}
+
+
+def test_the_schema_of_a_gap_is_what_the_outbox_writes() -> None:
+    """Pins the published shape of a gap record; those of the other messages are held against a running agentd's."""
+    assert set(_messages.Gap.__required_keys__) == set(gap_record("event", "b", Gap(1, 2, None), "age"))
 
 
 def test_doctor_over_a_living_agentd(box: Box, serve: Serve) -> None:

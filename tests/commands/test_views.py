@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import histogram
-from agent.commands import _histogram, _table
+from agent.commands import _histogram, _table, timers
 from agent.commands._screen import Screen, clean
 from agent.commands._since import since
 from agent.commands._store import family, matches
 from agent.commands._toml import toml
 from agent.errors import BadRequest
 from agent.histogram import BUCKETS, Histogram
+from agent.model import Data
 
 WIDTHS = (0, 30, 24, 20)
 COUNTS = st.lists(st.integers(0, 1 << 40), min_size=BUCKETS, max_size=BUCKETS)
@@ -26,6 +27,16 @@ COUNTS = st.lists(st.integers(0, 1 << 40), min_size=BUCKETS, max_size=BUCKETS)
 def screen(width: int = 0, *, unicode: bool = True) -> Screen:
     """Give a screen without colour."""
     return Screen(io.StringIO(), io.StringIO(), tty=False, colour=False, unicode=unicode, width=width)
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("timer", "0"), ("hrtimer", "100 ns")])
+def test_a_wheel_timer_in_its_jiffy_is_not_late(kind: str, shown: str) -> None:
+    """Pins 0 for what lies in the first bucket of a timer_list, whose lateness comes in jiffies; an hrtimer's is told."""
+    late: Data = {"p50": 0.1, "p99": 0.1, "max": 4000.0}
+    row: Data = {"function": "f", "kind": kind, "count": 3, "late_us": late, "late_buckets": {"0": 2, "61": 1}, "run_us": late}
+    lines = [*timers.view(screen(), [row], "head", 20)]
+    assert f"p50 {'0' if kind == 'timer' else '127 ns'} " in lines[2]
+    assert [cell.strip() for cell in lines[-1].split("  ") if cell][3] == shown
 
 
 @given(st.text())

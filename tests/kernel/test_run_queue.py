@@ -205,6 +205,7 @@ def test_more_processes_than_there_is_room_for_are_told_as_other() -> None:
 READER = python("import sys\nprint(flush=True)\nsys.stdin.readline()\nprint(flush=True)\nsys.stdin.readline()")
 
 
+@pytest.mark.host_pids
 def test_a_task_that_waits_already_is_not_woken_anew() -> None:
     """Preempted on its way to sleep, then woken before it ran: it waits since the preemption, and the wait is involuntary."""
     with live.live("run_queue") as probe, running(*READER, stdin=-1) as child:
@@ -233,6 +234,7 @@ def run_queue_cpu(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[36])
 
 
+@pytest.mark.host_pids
 def test_an_entry_of_another_process_is_made_anew() -> None:
     """Two CPUs that take one way at once leave a key that names the other's entry: the next switch mends it."""
     stranger = (1 << 22) + 1  # no pid

@@ -5,7 +5,7 @@ VENV   := .venv/bin
 export PATH := $(PATH):/usr/sbin:/sbin
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/p' Makefile
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / {printf "make %-8s  %s\n", $$1, $$2}' Makefile
 
 run: build ## the agent on this machine, with a broker of its own on 127.0.0.1:18830; Ctrl-C ends both
 	@deploy/lab/run

@@ -445,7 +445,10 @@ def test_the_locator_takes_any_text(text: str) -> None:
     [
         ("rtsp://user:secret@camera/live", "rtsp://***@camera/live"),
         ("rtsp://user:se/cr@et@camera/live", "rtsp://***@camera/live"),
-        ("http://h/x?user=admin&password=secret&n=1", "http://h/x?user=***&password=***&n=1"),
+        ("http://h/x?user=admin&password=secret&n=1", "http://h/x?user=***&password=***&n=***"),
+        ("http://h/x?Secret;a=b&c#d=e", "http://h/x?***;a=***&***#d=***"),
+        ("GET /?sid=secret?x=1&y HTTP/1.1", "GET /?sid=***&y HTTP/1.1"),
+        ("really? so=1", "really? so=1"),
         ("rtsp://camera/live", "rtsp://camera/live"),
         ("two rtsp://a:b@c and rtsp://d:e@f", "two rtsp://***@c and rtsp://***@f"),
     ],

@@ -81,7 +81,7 @@ def _versions() -> Json:
 
 def _config(path: Path) -> Json:
     try:
-        return {"file": str(path), "problems": [], "config": config.to_plain(config.check(path))}
+        return {"file": str(path), "problems": [], "config": _redact.configuration(config.to_plain(config.check(path)))}
     except ConfigError as error:
         return {"file": str(path), "problems": [str(problem) for problem in error.problems], "config": None}
 

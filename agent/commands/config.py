@@ -1,5 +1,6 @@
 """config: check a configuration file, or show the one in effect with all defaults and without secrets.
 
+`show` leaves out arguments of commands, values of env, and user info and query values of URLs: any of them may be a secret.
 `check` prints every problem as FILE:LINE: key: what, allowed; it exits 2 if there is one.
 """
 
@@ -11,7 +12,7 @@ from pathlib import Path
 from agent import config
 from agent.commands import _exit, _settings
 from agent.commands._call import Call
-from agent.commands._redact import redacted, secrets
+from agent.commands._redact import configuration
 from agent.commands._screen import clean
 from agent.commands._toml import toml
 from agent.errors import ConfigError, Problem
@@ -36,8 +37,7 @@ def run(call: Call) -> int:
     if call.option("action") == "check":
         return _check(call, path)
     call.options.config = path
-    plain = config.to_plain(_settings.of(call))
-    shown = redacted(plain, secrets(plain))
+    shown = configuration(config.to_plain(_settings.of(call)))
     if call.json:
         call.screen.json({"schema": "gatewarden.config/1", "config": shown})
     else:

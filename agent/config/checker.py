@@ -128,11 +128,12 @@ def _form(loc: KeyPath) -> str:
 
 
 def _value(tree: Any, loc: KeyPath) -> str:
-    """Show the wrong value; those of `env` and `url` never, they may be secrets."""
+    """Show the wrong value; those of `command`, `env`, `url` and `http` never, they may hold secrets."""
     value = tree
     for part in loc:
         value = value[part]
-    return "this value" if {"env", "url", "password"} & set(loc) else shown(value)
+    secret = {"command", "env", "http", "url", "password"} & set(loc) and not isinstance(value, list | dict)
+    return "this value" if secret else shown(value)
 
 
 def _key(path: KeyPath) -> str:

@@ -16,10 +16,7 @@ import annotated_types as at
 
 _SHOWN = 60  # characters of a wrong value that help to recognise it
 _WORD = re.compile(r"\S+")
-# Bounded repeats: the time stays linear in the text, whoever wrote it.
-_SECRET_ARGUMENT = re.compile(
-    r"([?&;][^=&;?\s]{0,40}?(?:pass|pwd|token|key|secret|auth|user)[^=&;?\s]{0,40}=)[^&;\s\"']*", re.IGNORECASE
-)
+_PART = re.compile(r"([?&;#])([^?&;#=]*)(=[^&;#]*)?")  # of a query: separator, key, value
 _CONTAINERS: dict[type, str] = {list: "an array", dict: "a table"}
 _WORDS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "true | false"}
 
@@ -37,14 +34,21 @@ class Pattern:
 
 
 def redact(text: str) -> str:
-    """Give `text` without the credentials of URLs in it. Rather hides too much: up to the last `@` of the word."""
-    return _SECRET_ARGUMENT.sub(r"\1***", _WORD.sub(_without_userinfo, text))
+    """Give `text` without user info and query values of URLs in it. Rather hides too much: all up to the word's last `@`."""
+    return _WORD.sub(_bare_url, text)
 
 
-def _without_userinfo(match: re.Match[str]) -> str:
+def _bare_url(match: re.Match[str]) -> str:
     word = match[0]
     start, end = word.find("://"), word.rfind("@")
-    return f"{word[: start + 3]}***{word[end:]}" if 0 <= start < end else word
+    if 0 <= start < end:
+        word = f"{word[: start + 3]}***{word[end:]}"
+    elif start < 0 <= word.find(":") < end:  # user:password@host, where only a host is due
+        word = f"***{word[end:]}"
+    if start >= 0:
+        return word[:start] + _PART.sub(lambda part: part[1] + (f"{part[2]}=***" if part[3] else "***"), word[start:])
+    path, mark, query = word.partition("?")
+    return path + _PART.sub(lambda part: part[1] + part[2] + ("=***" if part[3] else ""), mark + query)
 
 
 def one_line(text: str, limit: int = 200) -> str:

@@ -69,6 +69,40 @@ def test_everything_is_in_it_and_no_secret(box: Box, serve: Callable[[Replies], 
     assert json.loads(files["versions.json"])["packages"]["pydantic"]
 
 
+def test_arguments_and_queries_of_the_configuration_appear_nowhere(box: Box, serve: Callable[[Replies], None]) -> None:
+    """Pins `config show` and the whole bundle over a configuration full of secrets that look like nothing."""
+    hidden = ["KeySecret11", "PosSecret44", "TokSecret55", "SidSecret3", "EnvSecret66", "user77", "BareSecret88"]
+    with box.config.open("a") as file:
+        file.write(
+            '[[workload]]\nname = "w"\ncommand = ["/usr/bin/prog", "--key", "KeySecret11", "-pPosSecret44", "-H", '
+            '"Authorization: Bearer TokSecret55", "BareSecret88"]\nenv = { CAM = "EnvSecret66" }\n'
+            'probe = { http = "http://h/ready?sid=SidSecret3&x=KeySecret11" }\n'
+            '[[stream]]\nname = "c"\nurl = "rtsp://user77@camera/x?SidSecret3"\n'
+        )
+    said = {"record": "event", "kind": "proc.exit", "data": {"comm": " ".join(hidden)}}
+    serve({"status": [{"result": status("ok")}], "events": [{"result": {"events": [said], "cut": False}}]})
+    shown = box.agentctl("config", "show").out + box.agentctl("config", "show", "--json").out
+    bundle = "".join(make(box)[0].values())
+    for text in (shown, bundle):
+        assert [secret for secret in hidden if secret in text] == []
+        assert "/usr/bin/prog" in text
+        assert "*** (6 arguments)" in text
+        assert "CAM" in text
+
+
+@pytest.mark.parametrize(
+    "text", ['command = "prog --key KeySecret11"', 'command = ["prog", 5, "KeySecret11"]', "env = { K = 7777777 }"]
+)
+def test_what_is_wrong_with_a_command_does_not_show_it(box: Box, text: str) -> None:
+    """Pins that neither `config check` nor the bundle repeats a wrong command or environment."""
+    with box.config.open("a") as file:
+        file.write(f'[[workload]]\nname = "w"\n{text}\n')
+    ran = box.agentctl("config", "check")
+    assert (ran.code, "KeySecret11" in ran.out, "7777777" in ran.out) == (2, False, False)
+    bundle = "".join(make(box)[0].values())
+    assert "KeySecret11" not in bundle
+
+
 @pytest.mark.parametrize(
     "text",
     [

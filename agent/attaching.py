@@ -43,6 +43,10 @@ class Running:
     """Runs that the kernel skipped because the program was running on that CPU already; None where it does not say."""
     ns_per_event: float | None = None
     cpu_pct: float | None = None
+    means: list[float | None] = field(default_factory=list)
+    """ns of one run of each hook, as last measured."""
+    standing: frozenset[str] = frozenset()
+    """What went on at the last tick, and is told already."""
     last: Data = field(default_factory=dict)
     """The snapshot of the last tick, for the difference."""
 

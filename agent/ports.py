@@ -106,6 +106,14 @@ class Probe(Protocol):
         ...
 
 
+class Standing(Protocol):
+    """What a probe module may have besides, as `standing`: for what can go on without an end that would tell of it."""
+
+    def __call__(self, maps: Maps, who: Callable[[int], tuple[int, str] | None]) -> Mapping[str, Sighting]:
+        """Give what goes on now, by a key that names the occurrence; `who` tells (tgid, comm) of a task that is still there."""
+        ...
+
+
 class Detector(Protocol):
     """Concludes. Pure: it holds its own state, is handed the time, and calls nothing."""
 

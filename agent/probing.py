@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from agent import fallback, probes
 from agent.attaching import Attaching, Running
 from agent.config import Config
 from agent.errors import GatewardenError, LoadFailed
+from agent.linux import procfs
 from agent.linux.attached import Attached
-from agent.linux.bpf import possible_cpus
+from agent.linux.bpf import online_cpus, possible_cpus
 from agent.model import Data, Json, Sighting
+from agent.owncost import cost, means
 from agent.pipeline import Pipeline
-from agent.ports import Loop
+from agent.ports import Loop, Standing
 
 _BATCH, _BATCHES = 256, 8  # records in one commit, and commits on their way: as many as the store holds in memory
 
@@ -53,6 +56,7 @@ class Probing:
             run.attached.maps.steer(run.probe.steer(self._settings.probes.options[run.name], run.attached.maps))
             run.last = run.probe.snapshot(run.attached.maps)
             run.stats = run.attached.maps.stats(len(run.probe.HOOKS))
+            run.means = means([], [], run.stats)
         except (GatewardenError, ValueError, KeyError) as error:  # KeyError: a map is missing among the pins
             run.attached.close()
             run.attached = None
@@ -125,11 +129,29 @@ class Probing:
                 self._reopen(run)
             if run.attached is not None:
                 self._cost(run, run.attached, elapsed_s)
+                self._stand(run, run.attached)
+
+    def _stand(self, run: Running, attached: Attached) -> None:
+        """Tell what goes on without an end, once; as long as it does, remind the detectors of it at each tick."""
+        look = cast("Standing | None", getattr(run.probe, "standing", None))
+        if look is None or run.off:
+            return
+        try:
+            found = look(attached.maps, procfs.read_task)
+        except Exception as error:  # noqa: BLE001 - probes are an open set
+            self._pipeline.fault(f"probe {run.name}", error)
+            return
+        for key, sighting in found.items():
+            if key in run.standing:
+                self._pipeline.sample(self._label(sighting))
+            else:
+                self._pipeline.take([self._label(sighting)])
+        run.standing = frozenset(found)
 
     def _reopen(self, run: Running) -> None:
         """Follow `agentctl probes unload` and `load`: what we hold is detached, and counts nothing any more."""
         self._let_go(run)
-        run.stats, run.shown, run.last = [], [], {}
+        run.stats, run.shown, run.last, run.standing = [], [], {}, frozenset()
         self._attaching.open_pins(run)
         self._watch(run)
         if run.attached is None and not run.place[1]:
@@ -158,7 +180,8 @@ class Probing:
 
     def _cost(self, run: Running, attached: Attached, elapsed_s: float) -> None:
         now = attached.maps.stats(len(run.probe.HOOKS))
-        run.ns_per_event, run.cpu_pct = cost(run.stats, now, elapsed_s * self._cpus)
+        run.means = means(run.means, run.stats, now)
+        run.ns_per_event, run.cpu_pct = cost(run.means, run.stats, now, elapsed_s * online_cpus())
         run.stats = now
         run.misses = attached.misses()
 
@@ -248,22 +271,3 @@ def _row(run: Running) -> Data:
         "ns_per_event": None if run.ns_per_event is None else round(run.ns_per_event, 1),
         "cpu_pct": None if run.cpu_pct is None else round(run.cpu_pct, 4),
     }
-
-
-def cost(before: list[dict[str, int]], after: list[dict[str, int]], cpu_seconds: float) -> tuple[float | None, float | None]:
-    """Give `(ns per event, per cent of all CPU time)` of an interval from the hooks' counters; None where it cannot be known.
-
-    One run in 64 is timed, so a hook's mean is over all its timed runs since the load, not over those of the interval.
-    """
-    events, spent = 0, 0.0
-    for old, new in zip(before or after, after, strict=True):
-        runs = new["runs"] - old["runs"]
-        if runs <= 0:
-            continue
-        if not new["timed_runs"]:
-            return None, None
-        events += runs
-        spent += runs * new["timed_ns"] / new["timed_runs"]
-    if not events:
-        return None, 0.0
-    return spent / events, 100 * spent / (cpu_seconds * 1e9) if cpu_seconds > 0 else None

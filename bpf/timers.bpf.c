@@ -159,14 +159,10 @@ GW_HOOK(timer_expire_entry, HOOK_TIMER_ENTRY)
 
 	if (!length)
 		return; /* in the first JIFFY_SPAN only */
-	if (GW_READ(timer, flags) & TIMER_DEFERRABLE) {
-		expired(btf, cfg, own, timer, function, KIND_TIMER, NO_LATENESS, now);
-		return;
-	}
-	expired(btf, cfg, own, timer, function, KIND_TIMER, late * length, now);
-	if (late > cfg->wheel_late_jiffies && (__u32)bpf_get_current_pid_tgid())
-		violation(ctx, own, function, KIND_TIMER, (__u64)timer, now, WHAT_LATE, late * length,
-			  cfg->wheel_late_jiffies * length);
+	late = GW_READ(timer, flags) & TIMER_DEFERRABLE ? NO_LATENESS : late * length;
+	late = expired(btf, cfg, own, timer, function, KIND_TIMER, late, now);
+	if (late > cfg->wheel_late_jiffies * length && (__u32)bpf_get_current_pid_tgid())
+		violation(ctx, own, function, KIND_TIMER, (__u64)timer, now, WHAT_LATE, late, cfg->wheel_late_jiffies * length);
 }
 
 GW_HOOK(timer_expire_exit, HOOK_TIMER_EXIT) { own->missed += !finished(ctx, cfg, own, ctx[0], KIND_TIMER); }
@@ -188,8 +184,8 @@ GW_HOOK(hrtimer_expire_entry, HOOK_HRTIMER_ENTRY)
 	__s64 late = (__s64)now + GW_READ2(timer, base, offset) - GW_READ(timer, node.expires);
 	__u32 kind = GW_READ(timer, is_soft) ? KIND_HRTIMER_SOFT : KIND_HRTIMER;
 
-	late = expired(btf, cfg, own, timer, function, kind, late < 0 ? 0 : late,
-		       now); /* < 0: the coarse clock of the other side */
+	/* < 0: the coarse clock of the other side */
+	late = expired(btf, cfg, own, timer, function, kind, late < 0 ? 0 : late, now);
 	if ((__u64)late > cfg->hrtimer_late_ns)
 		violation(ctx, own, function, kind, (__u64)timer, now, WHAT_LATE, late, cfg->hrtimer_late_ns);
 }

@@ -26,7 +26,7 @@ ROWS = (
     ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider"),
     (
         *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads"),
-        "reporting",
+        *("reporting", "owncost"),
     ),
     ("daemon", "broker", "loader", "cli"),
 )

@@ -101,7 +101,8 @@ class Cases:
         case.count += 1
         case.last_ns = max(case.last_ns, now)
         case.times.append(now)
-        case.evidence.append(event.seq)
+        if event.seq:  # 0: shown to us alone, and not recorded
+            case.evidence.append(event.seq)
         if violation.ratio >= self._rule.severe_ratio:
             case.severe.append(now)
         state = min(self._state(case, now), violation.least, case.state, key=STATES.index)

@@ -32,7 +32,8 @@ def _judge(event: Event) -> Violation:
     data = event.data
     comm = word(data, "comm", event.subject)
     if event.kind == "sched.blocked":
-        summary = f"{comm} was blocked for {number(data, 'blocked_us') / 1e6:.1f} s"
+        been = "has been" if data.get("waker_pid", 0) is None else "was"
+        summary = f"{comm} {been} blocked for {number(data, 'blocked_us') / 1e6:.1f} s"
         kept = facts(event, "pid", "tgid", "comm", "blocked_us", "budget_us", "cpu")
         return Violation(comm, ratio(data, "blocked_us"), summary, "degraded", kept)
     summary = f"{comm} waited {number(data, 'wait_us') / 1000:.1f} ms for CPU {word(data, 'cpu', '?')}"

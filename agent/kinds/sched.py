@@ -26,11 +26,15 @@ class Latency(_Task):
 
 
 class Blocked(_Task):
-    """A task was woken after an uninterruptible sleep that lasted longer than its budget; it has no stack."""
+    """A task sleeps uninterruptibly for longer than its budget, or was woken after such a sleep; it has no stack.
+
+    It is told once while it sleeps, when that is noticed, and once more when it wakes.
+    """
 
     blocked_us: float
-    waker_pid: int
-    """Who was on the CPU when it was woken (0 is the idle task, so an interrupt)."""
+    """So far, or in all."""
+    waker_pid: int | None
+    """Who was on the CPU when it was woken (0 is the idle task, so an interrupt); None while it sleeps, and no name then."""
     waker_comm: str
 
 

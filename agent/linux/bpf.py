@@ -77,6 +77,11 @@ def possible_cpus(root: Path = Path("/")) -> int:
     return parse_cpu_list((root / "sys/devices/system/cpu/possible").read_text())
 
 
+def online_cpus() -> int:
+    """Give how many CPUs run now: whose time can be spent."""
+    return os.sysconf("SC_NPROCESSORS_ONLN")
+
+
 def parse_cpu_list(text: str) -> int:
     """Give the highest CPU of a list like `0-3,5`, plus one."""
     return max(int(part.split("-")[-1]) for part in text.strip().split(",")) + 1

@@ -210,6 +210,14 @@ def read_process(pid: int | str = "self", root: Path = ROOT) -> ProcessFacts:
     )
 
 
+def read_task(pid: int, root: Path = ROOT) -> tuple[int, str] | None:
+    """Give the process that a task belongs to, and the task's own name; None if it is gone."""
+    lines = (read(root / f"proc/{pid}/status") or "").splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    tgid = _number(fields.get("Tgid", ""))
+    return None if tgid is None else (tgid, fields.get("Name", ""))
+
+
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 

@@ -5,9 +5,8 @@ Kernel side: `bpf/run_queue.bpf.c`, which defines each quantity.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from annotated_types import Ge, Le
@@ -89,8 +88,7 @@ def sighting(record: memoryview) -> Sighting:
         other = {"wait_us": value / US, "running_pid": number(row["pid"]), "running_comm": str(row["comm"])}
     else:
         other = {"blocked_us": value / US, "waker_pid": number(row["pid"]), "waker_comm": str(row["comm"])}
-    severity: Severity = "error" if value >= 10 * budget else "warning"
-    return Sighting(number(row["t_ns"]), NAME, kind, comm, severity, data | other)
+    return Sighting(number(row["t_ns"]), NAME, kind, comm, _severity(value, budget), data | other)
 
 
 def snapshot(maps: Maps) -> Data:
@@ -114,7 +112,7 @@ def snapshot(maps: Maps) -> Data:
             "migrations": sum(number(row["migrations"]) for row in found),
             "wait": histogram.total([buckets(row, "wait", "max") for row in found]).plain(),
         },
-        "blocked": list[Json](_blocked(maps)),
+        "blocked": [{"pid": one.pid, "blocked_us": one.age_ns / US} for one in _blocked(maps)],
     }
 
 
@@ -127,26 +125,56 @@ def _processes(table: memoryview) -> Iterator[dict[str, Value]]:
             yield PROCESS.unpack(table[index * PROCESS.size : (index + 1) * PROCESS.size])
 
 
-def _blocked(maps: Maps) -> list[Data]:
+@dataclass(frozen=True, slots=True)
+class _Blocked:
+    """A task in uninterruptible sleep since `since_ns`."""
+
+    pid: int
+    cpu: int
+    since_ns: int
+    age_ns: int = 0
+
+
+def standing(maps: Maps, who: Callable[[int], tuple[int, str] | None]) -> dict[str, Sighting]:
+    """Tell the tasks that are blocked now, beyond the limit, by task and begin of the sleep."""
+    budget_ns = number(CTL.unpack(maps.array("ctl"))["blocked_ns"])
+    found: dict[str, Sighting] = {}
+    for one in _blocked(maps):
+        known = who(one.pid)
+        if known is None:
+            continue  # gone meanwhile
+        tgid, comm = known
+        task: Data = {"pid": one.pid, "tgid": tgid, "comm": comm, "cpu": one.cpu, "budget_us": budget_ns / US, "stack": []}
+        data: Data = {**task, "blocked_us": one.age_ns / US, "waker_pid": None, "waker_comm": ""}
+        severity = _severity(one.age_ns, budget_ns)
+        found[f"{one.pid}/{one.since_ns}"] = Sighting(one.since_ns + one.age_ns, NAME, WHATS[1], comm, severity, data)
+    return found
+
+
+def _severity(value: int, budget: int) -> Severity:
+    return "error" if value >= 10 * budget else "warning"
+
+
+def _blocked(maps: Maps) -> list[_Blocked]:
     """Tell who is blocked beyond the limit, longest first. Now is the newest switch: the one that let us run."""
     ctl = CTL.unpack(maps.array("ctl"))
     sets = maps.array("processes_sets").cast("I")
     now_ns = max(max(sets[at : at + WAYS]) for at in range(WAYS, len(sets), 2 * WAYS)) << _USED_SHIFT
     found = [
-        (now_ns - since_ns, pid)
-        for pid, since_ns in _sleepers(maps.array("slots"))
-        if since_ns >= number(ctl["since_ns"]) and now_ns - since_ns > number(ctl["blocked_ns"])
+        replace(one, age_ns=now_ns - one.since_ns)
+        for one in _sleepers(maps.array("slots"))
+        if one.since_ns >= number(ctl["since_ns"]) and now_ns - one.since_ns > number(ctl["blocked_ns"])
     ]
-    return [{"pid": pid, "blocked_us": age / US} for age, pid in sorted(found, reverse=True)[:LISTED]]
+    return sorted(found, key=lambda one: one.since_ns)[:LISTED]
 
 
-def _sleepers(slots: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield `(pid, since when in ns)` of each task in uninterruptible sleep."""
-    words = slots.cast("Q")
-    for index, word in enumerate(words[::2].tolist()):
+def _sleepers(slots: memoryview) -> Iterator[_Blocked]:
+    """Yield each task in uninterruptible sleep."""
+    for index, word in enumerate(slots.cast("Q")[::2].tolist()):
         if word >> _TIME_BITS & 3 == _BLOCKED:
-            high = words[2 * index + 1] & 0xFFFFFFFF if sys.byteorder == "little" else words[2 * index + 1] >> 32
-            yield word >> _PID_SHIFT, (high << _TIME_BITS | word & _TIME_MASK) << _TIME_SHIFT
+            slot = SLOT.unpack(slots[index * SLOT.size : (index + 1) * SLOT.size])
+            since_ns = (number(slot["high"]) << _TIME_BITS | word & _TIME_MASK) << _TIME_SHIFT
+            yield _Blocked(word >> _PID_SHIFT, number(slot["cpu"]), since_ns)
 
 
 def report(before: Data | None, after: Data) -> Data:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.detectors import sched_latency
 from agent.model import Event
 from tests.detectors.replay import event, replay, states
@@ -34,6 +36,18 @@ def test_a_blocked_task_is_a_fault_at_once() -> None:
     found = replay(sched_latency.make(sched_latency.Options()), blocked, until=100)
     assert states(found) == [("nfs", "degraded"), ("nfs", "ok")]
     assert found[0].summary == "nfs was blocked for 11.0 s"
+
+
+def test_a_task_that_stays_blocked_stays_a_fault() -> None:
+    """Recorded once, then only a reminder at each tick: the finding does not end, grows critical, and names the one record."""
+    first = {"comm": "nfs", "budget_us": 10e6, "waker_pid": None}
+    blocked = [event(s, "sched.blocked", "nfs", blocked_us=s * 1e6, **first) for s in range(11, 200, 10)]
+    reminders = [replace(item, seq=0) if index else item for index, item in enumerate(blocked)]
+    found = replay(sched_latency.make(sched_latency.Options()), reminders, until=300)
+    assert states(found) == [("nfs", "degraded"), ("nfs", "critical"), ("nfs", "ok")]
+    assert found[0].summary == "nfs has been blocked for 11.0 s"
+    assert {finding.evidence for finding in found} == {(blocked[0].seq,)}
+    assert found[-1].t_mono_ns > 240 * 10**9
 
 
 def test_sparse_waits_are_no_fault() -> None:

@@ -131,3 +131,14 @@ def test_this_process() -> None:
     assert facts.cpu_s == pytest.approx(sum(os.times()[:2]), abs=0.1)
     assert (facts.capabilities != 0) == (os.geteuid() == 0)
     assert facts.voluntary_switches is not None
+
+
+def test_a_task_has_its_process_and_its_own_name(tmp_path: Path) -> None:
+    """A thread is named as it named itself, under its process's id; one that is gone, or unreadable, is None."""
+    (tmp_path / "proc/8").mkdir(parents=True)
+    (tmp_path / "proc/8/status").write_text("Name:\ta b: c\nUmask:\t0022\nTgid:\t7\nPid:\t8\n")
+    assert procfs.read_task(8, tmp_path) == (7, "a b: c")
+    assert procfs.read_task(9, tmp_path) is None
+    (tmp_path / "proc/8/status").write_text("Name:\tx\nTgid:\tnone\n")
+    assert procfs.read_task(8, tmp_path) is None
+    assert procfs.read_task(os.getpid()) == (os.getpid(), Path("/proc/self/comm").read_text().rstrip("\n"))

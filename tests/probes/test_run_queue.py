@@ -172,6 +172,23 @@ def test_tasks_that_are_blocked_now_are_told() -> None:
     assert cast("float", found[1]["blocked_us"]) == pytest.approx(11e6, abs=70_000)
 
 
+def test_a_task_that_stays_blocked_is_one_sighting_of_one_key() -> None:
+    """Seen at two moments it has one key, another sleep of the same task another one; a task that is gone is left out."""
+    names = {5: (4, "dd")}
+    slots = {5: (5, 3, 20 * S), 6: (6, 3, 20 * S)}
+    early = run_queue.standing(Kernel({}, slots, 40 * S, S).maps(), names.get)
+    late = run_queue.standing(Kernel({}, slots, 140 * S, S).maps(), names.get)
+    (key,) = early
+    assert set(late) == {key}
+    assert set(run_queue.standing(Kernel({}, {5: (5, 3, 90 * S)}, 140 * S, S).maps(), names.get)).isdisjoint({key})
+    assert (early[key].kind, early[key].subject, early[key].severity) == ("sched.blocked", "dd", "warning")
+    assert late[key].severity == "error"
+    assert late[key].t_mono_ns == pytest.approx(140 * S, abs=1 << 26)
+    told = early[key].data
+    assert (told["pid"], told["tgid"], told["cpu"], told["budget_us"], told["waker_pid"]) == (5, 4, 1, 10e6, None)
+    assert told["blocked_us"] == pytest.approx(20e6, abs=70_000)
+
+
 def test_the_list_of_blocked_tasks_is_bounded() -> None:
     """A storage that hangs blocks hundreds: sixteen are told."""
     slots = {pid: (pid, 3, 5 * S + pid * 64) for pid in range(1, 400)}

@@ -23,7 +23,6 @@ static __always_inline void initialised(void *ctx, gw_ctl_t *cfg, struct gw_stat
 	else if (object->armed.t_ns > cfg->head.since_ns && queued(timer, object->kind))
 		tell_here(ctx, own, object, INIT_ARMED, BY_KERNEL, 0, &object->armed, now);
 	forget(object);
-	object->timer = 0; /* its function may be another one now */
 }
 
 /* `left` is until the expiry: ns, or jiffies. */

@@ -208,11 +208,13 @@ static __always_inline struct object *known(__u64 timer)
 	return object && object->timer == timer ? object : 0;
 }
 
+/* The end of a life. Starts in the past are counted on: timerfd_settime() initialises its timer each time. */
 static __always_inline void forget(struct object *object)
 {
+	object->function = 0;
 	object->armed.t_ns = object->stop.t_ns = 0;
-	object->fired_for = object->exit_ns = object->period = object->window_ns = object->work = 0;
-	object->past = object->steady = object->slot = object->rearmed = object->reported = object->freed = 0;
+	object->fired_for = object->exit_ns = object->period = object->work = 0;
+	object->steady = object->slot = object->rearmed = object->reported = object->freed = 0;
 }
 
 /* The record of a timer, taken from the one that had the place if need be. */
@@ -222,9 +224,14 @@ static __always_inline struct object *follow(__u64 timer, __u64 function, __u32 
 
 	if (!object)
 		return 0;
-	if (object->timer != timer || object->function != function) {
-		forget(object);
+	if (object->timer != timer) {
 		object->timer = timer;
+		object->window_ns = object->past = 0;
+		forget(object);
+	}
+	if (object->function != function) {
+		if (object->function) /* a new one without an initialisation that we saw */
+			forget(object);
 		object->function = function;
 		object->kind = kind;
 	}
@@ -254,7 +261,7 @@ static __always_inline struct side *inside(__u32 *kind)
 	return slot && slot->timer ? slot : 0;
 }
 
-static __always_inline void take_side(void *ctx, struct side *side, __u64 timer, __u64 now)
+static __always_inline void take_side_from(void *ctx, struct side *side, __u64 timer, __u64 now, __u64 skip)
 {
 	__u32 kind;
 
@@ -264,8 +271,13 @@ static __always_inline void take_side(void *ctx, struct side *side, __u64 timer,
 	side->within = inside(&kind) ? kind + 1 : 0;
 	bpf_get_current_comm(side->comm, sizeof(side->comm));
 	__builtin_memset(side->address, 0, sizeof(side->address));
-	bpf_get_stack(ctx, side->address, sizeof(side->address), GW_STACK_SKIP);
+	bpf_get_stack(ctx, side->address, sizeof(side->address), skip);
 	side->t_ns = now;
+}
+
+static __always_inline void take_side(void *ctx, struct side *side, __u64 timer, __u64 now)
+{
+	take_side_from(ctx, side, timer, now, GW_STACK_SKIP);
 }
 
 /* Whether the kernel itself says that the callback of `timer` runs on `cpu`: 1, 0, or -1 where it cannot be asked. */

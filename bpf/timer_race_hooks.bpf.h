@@ -177,30 +177,41 @@ GW_HOOK(kmem_cache_free, HOOK_CACHE_FREE)
 		freed(ctx, cfg, own, argument(ctx, 1), gw_cache_length(argument(ctx, 2)));
 }
 
-/* Somebody takes a timer away; `waits`: until its callback has ended. */
+/*
+ * Somebody takes a timer away; `waits_for`: until its callback has ended. The frames of a trampoline or a kprobe are left to user space
+ * to take off: there are more or fewer of them.
+ */
 static __always_inline void deleted(void *ctx, gw_ctl_t *cfg, struct gw_stats *own, __u64 timer, bool waits_for)
 {
-	__u32 kind, sure, cpu = bpf_get_smp_processor_id();
+	__u32 kind, sure = BY_STATE, cpu = bpf_get_smp_processor_id();
 	struct object *object = known(timer);
-	struct side *slot = inside(&kind), *other;
+	struct side *slot = inside(&kind), *other, actor = {};
 	__u64 now = bpf_ktime_get_ns(), *mine = bpf_map_lookup_elem(&waits, &cpu), *theirs;
+	struct story story = {.now = now, .timer = timer, .what = DELETE_RUNNING};
 
 	if (!object)
 		return;
 	other = runs_elsewhere(own, cfg, object, &sure);
-	if (!slot && (object->work || object->slot)) /* deleting a timer that is not pending has no tracepoint */
-		take_side(ctx, &object->stop, timer, now), object->rearmed = 0;
+	if (!slot && (object->work || object->slot)) { /* deleting a timer that is not pending has no tracepoint */
+		take_side_from(ctx, &object->stop, timer, now, 0);
+		object->rearmed = 0;
+	}
 	if (!other)
 		return;
-	if (!waits_for)
-		tell_here(ctx, own, object, DELETE_RUNNING, sure, 0, other, now);
-	if (!slot || !mine || slot->timer == timer)
+	story.function = object->function;
+	story.kind = object->kind;
+	story.sure = sure;
+	if (slot && mine && slot->timer != timer) {
+		*mine = timer;
+		cpu = other->cpu;
+		theirs = bpf_map_lookup_elem(&waits, &cpu);
+		if (theirs && *theirs == slot->timer)
+			story.what = CROSS_CANCEL;
+	}
+	if (waits_for && story.what != CROSS_CANCEL)
 		return;
-	*mine = timer;
-	cpu = other->cpu;
-	theirs = bpf_map_lookup_elem(&waits, &cpu);
-	if (theirs && *theirs == slot->timer)
-		tell_here(ctx, own, object, CROSS_CANCEL, sure, 0, other, now);
+	take_side_from(ctx, &actor, timer, now, 0);
+	tell(own, &story, &actor, other);
 }
 
 GW_CALL(timer_delete, HOOK_DELETE) { deleted(ctx, cfg, own, first, false); }

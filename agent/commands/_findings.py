@@ -46,7 +46,7 @@ def tier(snapshot: Data) -> str:
 
 
 def findings(interval: Interval) -> list[Data]:
-    """Give the findings, faults first. What rests on our own record alone is left out if an event of the interval was not seen."""
+    """Give the findings, faults first. What rests on our own record alone is left out if an event was not seen meanwhile."""
     complete = not interval.lost and not interval.misses
     merged: dict[tuple[str, ...], Data] = {}
     for report in rows(interval.report, "found"):
@@ -55,13 +55,8 @@ def findings(interval: Interval) -> list[Data]:
         if judged is None or not (sure or complete):
             continue
         actor, other = part(report, "actor"), part(report, "other")
-        key = (
-            judged.fault,
-            judged.verdict,
-            str(report.get("callback")),
-            str(actor.get("symbol")),
-            str(report.get("transition")),
-        )
+        by = "" if judged.verdict == "benign" else str(actor.get("symbol"))
+        key = (judged.fault, judged.verdict, str(report.get("callback")), by, str(report.get("transition")))
         if key in merged:
             merged[key]["count"] = count(merged[key]["count"]) + count(report.get("count"))
             continue

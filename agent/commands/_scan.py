@@ -76,7 +76,7 @@ def _source(call: Call) -> Iterator[tuple[str, Source]]:
     agentd, root = Agentd(call.place()), os.geteuid() == 0
     try:
         if call.option("frees") and root:
-            raise NotPermitted("agentd looks at no frees", "")  # noqa: TRY301 - the same way out as without agentd
+            raise NotPermitted("agentd looks at no frees", "")
         agentd.snapshot(PROBE)
     except GatewardenError as error:
         if not root:

@@ -32,7 +32,8 @@ def view(screen: Screen, result: Data, *, everything: bool) -> Iterator[str]:
     counts = [f"{number(seen.get(key))} {key}" for key in ("starts", "expiries", "cancels", "frees")]
     yield screen.paint(f"tier {text(result.get('tier'))}, {text(result.get('seconds'))} s: " + ", ".join(counts), "bold")
     if result.get("lost") or result.get("missed_runs"):
-        yield f"{number(result.get('lost'))} suspicions lost, {number(result.get('missed_runs'))} events not shown by the kernel"
+        lost, unseen = number(result.get("lost")), number(result.get("missed_runs"))
+        yield f"{lost} suspicions lost, {unseen} events not shown by the kernel"
     if seen.get("frees_skipped"):
         yield f"{number(seen.get('frees_skipped'))} frees over the budget were not looked at"
     grave = [row for row in found if everything or row.get("verdict") != "benign"]

@@ -1,7 +1,7 @@
 """Innocents that look guilty: what the kernel's own callbacks may do, and why. Data, reviewed as a list.
 
-Timer events do not show locks and references, so code that is right by those alone looks like a race. A row is for one callback of
-the kernel itself and says what makes it right; a callback of a loadable module (`name [module]`) matches none.
+Timer events do not show locks and references, so code that is right by those alone looks like a race. A row is for callbacks
+of the kernel itself and says what makes it right; a callback of a loadable module (`name [module]`) matches none.
 """
 
 from __future__ import annotations

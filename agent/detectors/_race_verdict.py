@@ -38,6 +38,9 @@ _TOLD: dict[str, tuple[tuple[str, str], ...]] = {
     "cross_cancel": (("cross", "o"), ("delete_sync", "a")),
 }
 
+# What stands for one event, with its value.
+_PLAIN = {"free": ("free", 8), "start": ("start", 1), "start_past": ("start", 0), "entry": ("entry", 1), "rearm": ("start", 1)}
+
 # Class (and transition, where they differ) -> the verdict on somebody who is not known to be innocent, and why no worse.
 _VERDICTS: dict[str, tuple[Verdict, str]] = {
     "init_running": ("suspect", "a callback may free its own timer, and the memory be in use again before it returns"),
@@ -112,27 +115,16 @@ def _steps(transition: str, actor: tuple[int, int], other: tuple[int, int]) -> l
 def _events(event: str, t_ns: int, place: tuple[int, int], actor: tuple[int, int]) -> list[Step]:
     """Give what one entry of `_TOLD` stands for; armed timers have their expiry at once, so that any time is late."""
     cpu, pid = place
-    match event:
-        case "free":
-            return [Step(t_ns, "free", _T, cpu, pid, value=8)]
-        case "start":
-            return [Step(t_ns, "start", _T, cpu, pid, value=1)]
-        case "start_past":
-            return [Step(t_ns, "start", _T, cpu, pid, value=0)]
-        case "entry":
-            return [Step(t_ns, "entry", _T, cpu, pid, value=1)]
-        case "stop":  # of a timer whose callback queues a work that is running
-            loop = [("entry", -1), ("queue", -1), ("exit", -1), ("work_start", actor[1])]
-            before = [Step(t_ns - 5 + n, what, _T, -1, who, work=_WORK) for n, (what, who) in enumerate(loop)]
-            return [*before, Step(t_ns, "delete_sync", _T, cpu, pid)]
-        case "rearm":
-            return [Step(t_ns, "start", _T, cpu, pid, value=1)]
-        case "cross":  # the other's callback waits for the one in which the actor is
-            mine = _T + 1
-            entries = [Step(t_ns - 2, "entry", _T, cpu, pid), Step(t_ns - 1, "entry", mine, *actor)]
-            return [*entries, Step(t_ns, "delete_sync", mine, cpu, pid)]
-        case _:
-            return [Step(t_ns, event, _T, cpu, pid)]
+    if event == "stop":  # of a timer whose callback queues a work that is running
+        loop = [("entry", -1), ("queue", -1), ("exit", -1), ("work_start", actor[1])]
+        before = [Step(t_ns - 5 + n, what, _T, -1, who, work=_WORK) for n, (what, who) in enumerate(loop)]
+        return [*before, Step(t_ns, "delete_sync", _T, cpu, pid)]
+    if event == "cross":  # the other's callback waits for the one in which the actor is
+        mine = _T + 1
+        entries = [Step(t_ns - 2, "entry", _T, cpu, pid), Step(t_ns - 1, "entry", mine, *actor)]
+        return [*entries, Step(t_ns, "delete_sync", mine, cpu, pid)]
+    what, value = _PLAIN.get(event, (event, 0))
+    return [Step(t_ns, what, _T, cpu, pid, value=value)]
 
 
 def _waits(report: Data) -> bool:

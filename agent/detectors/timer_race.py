@@ -16,8 +16,8 @@ from agent.narrow import part
 NAME = "timer_race"
 KINDS = frozenset({"timer.race"})
 
-# A fault that the kernel itself confirmed is one at its first occurrence. A suspicion that keeps coming is worth a look: three in
-# ten minutes. Nothing here is critical: a race harms when it strikes, and what it breaks then has findings of its own.
+# A fault that the kernel itself confirmed is one at its first occurrence. A suspicion that keeps coming is worth a look: three
+# in ten minutes. Nothing here is critical: a race harms when it strikes, and what it breaks then has findings of its own.
 DEGRADED_COUNT, WINDOW_S = 3, 600.0
 NEVER = float("inf")
 

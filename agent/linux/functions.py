@@ -59,7 +59,7 @@ class Functions:
             code = ctypes.get_errno()
             if not link and f"{stem}_kprobe" in loaded:
                 name = f"{stem}_kprobe"
-                link = self._c.bpf_program__attach_kprobe(programs[name], ctypes.c_bool(False), function.encode())  # noqa: FBT003
+                link = self._c.bpf_program__attach_kprobe(programs[name], ctypes.c_bool(False), function.encode())
             if link:
                 links[name] = ctypes.c_void_p(link)
             else:

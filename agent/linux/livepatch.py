@@ -29,7 +29,12 @@ def _patch(path: Path) -> Json:
             for function in sorted(unit.iterdir())
             if function.is_dir()
         ]
-    return {"name": path.name, "enabled": _flag(path / "enabled"), "transition": _flag(path / "transition"), "functions": functions}
+    return {
+        "name": path.name,
+        "enabled": _flag(path / "enabled"),
+        "transition": _flag(path / "transition"),
+        "functions": functions,
+    }
 
 
 def _flag(path: Path) -> bool | None:

@@ -11,8 +11,8 @@ _OURS = (
 )  # fmt: skip
 # The timer, work and memory interfaces: whoever calls these is the actor.
 _INTERFACE = frozenset(
-    """add_timer add_timer_on add_timer_global add_timer_local mod_timer mod_timer_pending __mod_timer timer_reduce enqueue_timer
-    internal_add_timer __internal_add_timer init_timer_key do_init_timer timer_delete del_timer timer_delete_sync del_timer_sync
+    """add_timer add_timer_on add_timer_global add_timer_local mod_timer mod_timer_pending __mod_timer timer_reduce
+    enqueue_timer internal_add_timer __internal_add_timer init_timer_key do_init_timer timer_delete del_timer timer_delete_sync del_timer_sync
     timer_delete_sync_try try_to_del_timer_sync __try_to_del_timer_sync __timer_delete_sync __timer_delete
     __timer_delete_sync_try timer_shutdown timer_shutdown_sync detach_if_pending detach_timer
     hrtimer_start_range_ns __hrtimer_start_range_ns hrtimer_start_range_ns_user enqueue_hrtimer hrtimer_init hrtimer_setup

@@ -49,7 +49,9 @@ HOOKS = (
 )
 STEERED: tuple[str, ...] = ()
 
-CTL = Layout("timer_race_ctl", "enabled:I _:4x since_ns:Q late_ns:Q run_ns:Q stuck_ns:Q past_per_window:Q free_ns:Q frees_per_window:Q")
+CTL = Layout(
+    "timer_race_ctl", "enabled:I _:4x since_ns:Q late_ns:Q run_ns:Q stuck_ns:Q past_per_window:Q free_ns:Q frees_per_window:Q"
+)
 FRAMES, FRAME = 10, 48
 _SIDE = "{0}_t_ns:Q {0}_cpu:I {0}_pid:I {0}_within:I _:4x {0}_comm:16s {0}_address:10Q {0}_frame:480r"
 FOUND = Layout(

@@ -253,6 +253,13 @@ def test_problems_of_the_configuration() -> None:
     assert found[20].reason == "10 more problems"
 
 
+def test_defaults_are_not_called_a_file_without_problems() -> None:
+    """Without the default file agentctl uses the defaults, and agentd does not start: that is said, with the line."""
+    found = next(check for check in run(WELL, LIVE, (), "/etc/gatewarden/agent.toml") if check.group == "configuration")
+    assert (found.state, found.reason.startswith("defaults: no file /etc/gatewarden/agent.toml")) == ("degraded", True)
+    assert found.remedy == "as root: install -D -m 0644 /dev/null /etc/gatewarden/agent.toml"
+
+
 def check(state: State, group: Any = "kernel") -> Check:
     """Make one check."""
     return Check(group, "x", state, "r", "m")

@@ -19,17 +19,15 @@ __all__ = ["GROUPS", "Check", "Facts", "Tier", "live_verdict", "may_load", "run"
 SHOWN = 20  # problems of the configuration that get a check of their own
 
 
-def run(
-    facts: Facts, status: Data | None = None, problems: Iterable[Problem] = (), configured: str = "no problems"
-) -> tuple[Check, ...]:
+def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = (), absent: str = "") -> tuple[Check, ...]:
     """Run all checks, by group.
 
     `status` is agentd's own (`status --json`; with `stale_s` if agentd is dead), None if there is none; `problems` are those
-    of the configuration, `configured` says what it is without any.
+    of the configuration, `absent` is its path if there is no such file.
     """
     status = status or {}
     return (
-        *_configuration(tuple(problems), configured),
+        *_configuration(tuple(problems), absent),
         *kernel.checks(facts),
         *privileges.checks(facts, status),
         *live.probes(status, facts),
@@ -54,9 +52,12 @@ def verdict(checks: Iterable[Check]) -> State:
     return min(state, "unknown" if blind else "ok", key=STATES.index)
 
 
-def _configuration(problems: tuple[Problem, ...], configured: str) -> Iterator[Check]:
-    if not problems:
-        yield Check("configuration", "file", "ok", configured)
+def _configuration(problems: tuple[Problem, ...], absent: str) -> Iterator[Check]:
+    if absent:
+        reason = f"defaults: no file {absent}, and agentd does not start without one (an empty one will do)"
+        yield Check("configuration", "file", "degraded", reason, f"as root: install -D -m 0644 /dev/null {absent}")
+    elif not problems:
+        yield Check("configuration", "file", "ok", "no problems")
     for problem in problems[:SHOWN]:
         yield Check("configuration", problem.key, "critical", str(problem), f"edit {problem.path} line {problem.line}")
     if len(problems) > SHOWN:

@@ -25,8 +25,8 @@ def result(path: Path) -> Data:
         place = Place()
     status, more = _agentd(place)
     paths = Paths(state_dir=place.state_dir, runtime_dir=place.runtime_dir, bpffs_dir=place.bpffs_dir)
-    configured = f"defaults: no file {path}" if _by_default(path) else f"{path}: no problems"
-    found = (*checks.run(facts.read(paths, config=path), status, _problems(path), configured), *more)
+    absent = str(path) if _by_default(path) else ""
+    found = (*checks.run(facts.read(paths, config=path), status, _problems(path), absent), *more)
     return {"schema": SCHEMA, "state": checks.verdict(found), "checks": [*(_plain(check) for check in found)]}
 
 

@@ -9,6 +9,7 @@ from agent.checks._base import Check, may_load, version
 from agent.linux.facts import Facts
 
 OLDEST = (5, 10)  # what is supported at all
+_REPAIRED = 'a kernel that has "bpf: Use raw_spinlock_t in ringbuf"'
 
 
 class Tier(NamedTuple):
@@ -30,6 +31,8 @@ def _refused(facts: Facts) -> Tier | None:
         return Tier("E", "the kernel has no bpf(2) (CONFIG_BPF_SYSCALL)")
     if facts.lockdown == "confidentiality":
         return Tier("E", "the kernel is locked down to confidentiality")
+    if facts.ring_sleeps:
+        return Tier("E", "this real-time kernel's ring buffers take a sleeping lock")
     if not may_load(facts) and not facts.bpffs.pinned:
         return Tier("E", "this user may not load programs, and none are pinned that it can read")
     return None
@@ -58,6 +61,7 @@ def checks(facts: Facts) -> Iterator[Check]:
         low.get(reached.letter, ""),
     )
     yield _lockdown(facts)
+    yield from _realtime(facts)
     yield _libbpf(facts)
     yield (
         Check("kernel", "PSI", "ok", "/proc/pressure is there")
@@ -81,6 +85,8 @@ def _tier_remedy(facts: Facts) -> str:
         return "mount -t proc proc /proc"
     if facts.lockdown == "confidentiality":
         return "boot with lockdown=integrity"
+    if facts.ring_sleeps:
+        return _REPAIRED
     if facts.bpf and (facts.btf or facts.external_btf) and not may_load(facts):
         return f"as root: {facts.agentctl} probes load"
     return "a kernel with CONFIG_BPF_SYSCALL=y and CONFIG_DEBUG_INFO_BTF=y"
@@ -95,6 +101,15 @@ def _lockdown(facts: Facts) -> Check:
             "kernel", "lockdown", "degraded", "confidentiality: no program may read memory", "boot with lockdown=integrity"
         )
     return Check("kernel", "lockdown", "ok", facts.lockdown)
+
+
+def _realtime(facts: Facts) -> Iterator[Check]:
+    """Nothing of an ordinary kernel."""
+    if facts.ring_sleeps is False:
+        yield Check("kernel", "real-time", "ok", "PREEMPT_RT, and the lock of ring buffers does not sleep")
+    elif facts.ring_sleeps:
+        reason = "the lock of ring buffers sleeps, in interrupts too (CVE-2024-50138): no probe is loaded"
+        yield Check("kernel", "real-time", "degraded", reason, _REPAIRED)
 
 
 def _libbpf(facts: Facts) -> Check:

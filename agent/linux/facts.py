@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 from agent.config import Paths
 from agent.linux import procfs, programs
+from agent.linux.realtime import ring_sleeps
 from agent.place import DEFAULT_CONFIG, exposed
 
 ROOT = Path("/")
@@ -81,6 +82,8 @@ class Facts:
     """libbcc and the kernel's headers are there."""
     libbpf: bool = False
     lockdown: Lockdown | None = None
+    ring_sleeps: bool | None = None
+    """A ring buffer's lock may sleep in an interrupt; None without a real-time kernel."""
     sysctls: dict[str, int | None] = field(default_factory=dict)
     uid: int = -1
     capabilities: frozenset[str] | None = None
@@ -129,6 +132,7 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
         bcc=_library(root, "libbcc.so.0") and there(root / "lib/modules" / release / "build"),
         libbpf=_library(root, "libbpf.so.1"),
         lockdown=parse_lockdown(procfs.read(sysfs / "kernel/security/lockdown"), procfs.read(proc / "cmdline")),
+        ring_sleeps=ring_sleeps(root),
         sysctls=sysctls,
         uid=os.geteuid(),
         capabilities=capabilities(procfs.read(proc / "self/status")),

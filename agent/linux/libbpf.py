@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import LoadFailed, NotPermitted, ProbeError, Unsupported
+from agent.linux import refusal
 from agent.linux.functions import Functions
 from agent.linux.loaded import Loaded
 from agent.ports import Hook
@@ -108,7 +109,8 @@ class Loader:
     """Loads objects one after the other, sharing one parse of the kernel's BTF."""
 
     def __init__(self) -> None:
-        """Open libbpf and the kernel's BTF. Raises Unsupported."""
+        """Open libbpf and the kernel's BTF. Raises a ProbeError if that fails, or no program may be loaded here at all."""
+        refusal.check()
         self._lib = _Lib()
         self._c: Any = self._lib.c
         self.btf = Btf(self._lib)

@@ -91,7 +91,7 @@ class Options:
     """Starts of one timer in the past within 100 ms that are a storm (F9)."""
     free_window_s: Annotated[int, Ge(0), Le(3600)] = 0
     """For so many seconds from the start kfree and kmem_cache_free are looked at (F4, F5); they cost the most."""
-    frees_per_window: Annotated[int, Ge(10), Le(10_000_000)] = 5000
+    frees_per_window: Annotated[int, Ge(10), Le(10_000_000)] = 20_000
     """Frees looked at on one CPU within 100 ms; the others are counted as skipped."""
 
 

@@ -29,7 +29,8 @@ PREFIX = "gatewarden"
 # What only grows. Anything else is a gauge, which a scraper can take the rate of just as well.
 COUNTERS = frozenset(
     (
-        *("attempts", "count", "dropped", "events", "exits", "faults", "involuntary", "lost", "migrations", "oom"),
+        *("attempts", "cancels", "count", "deletes", "dropped", "events", "exits", "expiries", "faults", "frees", "frees_skipped"),
+        *("involuntary", "lost", "migrations", "oom"),
         *("past_starts", "published", "quarantined", "raised", "run_total_ns", "signalled", "spurious", "starts", "voluntary"),
     )
 )
@@ -41,7 +42,9 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "irq": ("line",),
 }
 EDGES = range(0, 4 * (38 - FIRST_BIT), 8)  # every second octave: 128 ns, 512 ns, 2 µs … 137 s
-_NO_METRICS = {"cpus", "made"}  # a set as a bit mask is no quantity, nor is what tells an entry from an earlier one
+# A set as a bit mask is no quantity, nor is what tells an entry from an earlier one; misses are those of `probe`.
+_NO_METRICS = {"cpus", "made", "misses"}
+_NO_ROWS = {"found"}  # both sides of each race: for `agentctl race scan`
 _NOT_LABELS = {"reason", "remedy", "schema", "state", "summary", "record"}
 _UNITS = {"_ns": ("_seconds", 1e-9), "_us": ("_seconds", 1e-6), "_kib": ("_bytes", 1024.0)}
 _NAME = re.compile(r"[^a-zA-Z0-9_]+")
@@ -99,7 +102,7 @@ def _section(page: _Page, section: str, data: Data) -> None:
 
 def _inner(page: _Page, section: str, path: tuple[str, ...], node: Data) -> None:
     for key, value in node.items():
-        if isinstance(value, dict) and not _is_histogram(value):
+        if isinstance(value, dict) and not _is_histogram(value) and key not in _NO_ROWS:
             name, labels = _place(section, (*path, key))
             texts = _texts(value)
             _row(page, name, {**texts, **labels}, value)

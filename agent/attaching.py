@@ -76,7 +76,7 @@ class Attaching:
 
     def start(self, running: Mapping[str, Running], config_path: Path, *, may_load: bool) -> None:
         """Open what is pinned; load the rest through a child if this process `may_load`."""
-        self.remedy = f"as root: {programs.agentctl(config_path)} probes load"
+        self.remedy = programs.load_probes(config_path)
         self._quieten(running)
         for run in running.values():
             self.open_pins(run)

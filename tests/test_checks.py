@@ -39,7 +39,7 @@ WELL = Facts(
     psi=True,
     pid_namespace="initial",
     systemd=True,
-    agentctl="agentctl --config /x.toml",
+    load_probes="as root: agentctl --config /x.toml probes load",
     start="systemctl start gatewarden",
 )
 LIVE: Data = {

@@ -88,7 +88,7 @@ def _tier_remedy(facts: Facts) -> str:
     if facts.ring_sleeps:
         return _REPAIRED
     if facts.bpf and (facts.btf or facts.external_btf) and not may_load(facts):
-        return f"as root: {facts.agentctl} probes load"
+        return facts.load_probes
     return "a kernel with CONFIG_BPF_SYSCALL=y and CONFIG_DEBUG_INFO_BTF=y"
 
 

@@ -36,7 +36,7 @@ def _capabilities(facts: Facts) -> Check:
         return Check("privileges", "capabilities", "ok", f"{who} may load programs")
     if not facts.bpffs.pinned:
         reason = f"{who} holds neither CAP_BPF with CAP_PERFMON nor readable pins"
-        remedy = f"as root: {facts.agentctl} probes load; join group gatewarden"
+        remedy = f"{facts.load_probes}; join group gatewarden"
         return Check("privileges", "capabilities", "degraded", reason, remedy)
     if "BPF" not in facts.capabilities and (version(facts.release) or PIN_READERS) < PIN_READERS:
         reason = f"{who}: reading pins takes CAP_BPF before Linux 5.19"
@@ -65,7 +65,7 @@ def _bpffs(facts: Facts, status: Data) -> Check:
     if not place.mounted and running:
         return Check("privileges", "bpffs", "ok", f"none at {place.path}; the running agent needs none")
     if not place.mounted:
-        return Check("privileges", "bpffs", "degraded", f"no bpffs at {place.path}", f"as root: {facts.agentctl} probes load")
+        return Check("privileges", "bpffs", "degraded", f"no bpffs at {place.path}", facts.load_probes)
     return _permissions(place)
 
 

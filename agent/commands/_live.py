@@ -15,7 +15,7 @@ from agent.linux import programs
 from agent.linux.clock import SystemClock, pause
 from agent.linux.unix import ask_patiently
 from agent.model import Data, Json
-from agent.place import Place
+from agent.place import DEFAULT_CONFIG, Place, exposed
 
 TIMEOUT_S = 10.0
 
@@ -71,7 +71,9 @@ def _source(call: Call, names: Sequence[str]) -> Iterator[tuple[str, Source]]:
         ask_patiently(agentd.place.control, {"verb": "status"}, TIMEOUT_S)
     except NotRunning as error:
         if os.geteuid() != 0:
-            line = f"sudo {programs.agentctl(call.config)} {call.option('verb')}"
+            # Root follows no configuration that others may change, and needs none to measure.
+            theirs = DEFAULT_CONFIG if exposed(call.config) else call.config
+            line = f"sudo {programs.agentctl(theirs)} {call.option('verb')}"
             raise Refused(f"{error}; start it ({programs.start(call.config)}), or measure without it: {line}") from error
     else:
         yield "agentd", agentd

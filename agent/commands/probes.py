@@ -83,6 +83,6 @@ def _unload(call: Call) -> int:
 
 def _need_root(call: Call, action: str) -> None:
     if os.geteuid() != 0:
-        line = f"sudo {programs.agentctl(call.config)} probes {action}"
-        raise Refused(f"probes {action} needs root (CAP_BPF, CAP_PERFMON and a bpffs to pin in): {line}")
+        line = programs.load_probes(call.config, action)
+        raise Refused(f"probes {action} needs root (CAP_BPF, CAP_PERFMON and a bpffs to pin in); {line}")
     require_trust(call.config)

@@ -160,13 +160,13 @@ class Workload:
     name: Name
     """Unique among the workloads."""
     command: Annotated[Words, MinLen(1)] | None = None
-    """Program and arguments, started by the keeper."""
+    """Program and arguments; watched by its name, this version starts no workload."""
     unit: Annotated[str, Pattern(r"[A-Za-z0-9:_.@\\-]{1,245}\.service", "name of a .service unit")] | None = None
     """A systemd unit instead."""
     container: Annotated[str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", "name of a container")] | None = None
     """A container instead."""
     env: dict[str, str] = field(default_factory=dict)
-    """Environment, added to the keeper's."""
+    """Environment, added to that of whoever starts it."""
     gpu: Annotated[str, Pattern(r"[A-Za-z0-9-]{1,64}", "UUID or index of a GPU")] | None = None
     """The GPU that it uses."""
     after: Annotated[tuple[Name, ...], MaxLen(64)] = ()

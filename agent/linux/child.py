@@ -50,7 +50,7 @@ class Rejected(ConfigError):
 
 def loaded_probes(config: Path) -> Iterator[Handed]:
     """Start a loader and yield each probe as it arrives. Raises LoadFailed if it dies or takes too long."""
-    by_hand = f"{programs.agentctl(config)} probes load"
+    by_hand = programs.load_probes(config)
     ours, theirs = handover.pair()
     with ours, contextlib.ExitStack() as stack:
         child = subprocess.Popen(
@@ -65,9 +65,9 @@ def loaded_probes(config: Path) -> Iterator[Handed]:
             while (handed := handover.receive(ours)) is not None:
                 yield handed
         except TimeoutError as error:
-            raise LoadFailed(f"the loader took longer than {_LOADER_S} s", f"as root: {by_hand}") from error
+            raise LoadFailed(f"the loader took longer than {_LOADER_S} s", by_hand) from error
         if code := ended():
-            raise LoadFailed(f"the loader ended with {code}", f"see its last words above, or run as root: {by_hand}")
+            raise LoadFailed(f"the loader ended with {code}", f"see its last words above; {by_hand}")
 
 
 @contextlib.contextmanager

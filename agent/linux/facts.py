@@ -109,6 +109,8 @@ class Facts:
     """systemd is the init here."""
     agentctl: str = "agentctl"
     """How root calls agentctl for this agent (`agent.linux.programs`)."""
+    load_probes: str = "as root: agentctl probes load"
+    """What brings the probes into the kernel."""
     start: str = "agentd"
     """The line that starts this agent."""
     start_broker: str = "python -m agent.broker"
@@ -149,6 +151,7 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
         pid_namespace=pid_namespace(proc),
         systemd=programs.systemd_runs(root),
         agentctl=programs.agentctl(config),
+        load_probes=programs.load_probes(config),
         start=programs.start(config, root),
         start_broker=programs.start_broker(config, root),
         cgroup=parse_cgroup(mounts),

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from agent.place import DEFAULT_CONFIG
+from agent.place import DEFAULT_CONFIG, exposed
 
 # Where sudo and a root shell look (secure_path of Debian's sudoers): a virtual environment is not among them.
 ROOTS_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -20,6 +20,16 @@ def agentctl(config: Path) -> str:
     return _call("agentctl", config)
 
 
+_AS_ROOT = "run agentd as root, with a configuration of root's; in a checkout: sudo make run"
+
+
+def load_probes(config: Path, action: str = "load") -> str:
+    """Give what pins the probes of `config`, as root; where root would refuse that file, what traces the kernel anyway."""
+    if found := exposed(config):
+        return f"root follows no file that others may change ({found[0]}): {_AS_ROOT}"
+    return f"as root: {agentctl(config)} probes {action}"
+
+
 def start(config: Path, root: Path = Path("/")) -> str:
     """Give the line that starts agentd on `config`: the unit's, where systemd runs and the unit uses that file."""
     installed = config == DEFAULT_CONFIG and systemd_runs(root)
@@ -30,6 +40,8 @@ def start_broker(config: Path, root: Path = Path("/")) -> str:
     """Give the line that starts the root broker of `config`: its socket, where the units are used."""
     if config == DEFAULT_CONFIG and systemd_runs(root):
         return "systemctl enable --now gatewarden-broker.socket"
+    if exposed(config):
+        return _AS_ROOT
     return shlex.join(("sudo", sys.executable, "-P", "-m", "agent.broker", "--config", str(config.absolute())))
 
 

@@ -30,6 +30,16 @@ def test_in_a_checkout_the_program_is_that_of_its_environment() -> None:
     assert subprocess.run([words[0], "--version"], capture_output=True, check=False).returncode == 0
 
 
+def test_where_root_would_refuse_the_file_it_is_not_sent_there(tmp_path: Path) -> None:
+    """The remedy for an ordinary user's own configuration is one that root accepts, not `probes load` on that file."""
+    config = tmp_path / "agent.toml"
+    config.write_text("")
+    config.chmod(0o666)
+    assert "probes load" not in programs.load_probes(config)
+    assert "sudo make run" in programs.load_probes(config)
+    assert programs.load_probes(DEFAULT_CONFIG).endswith("agentctl probes load")
+
+
 def test_the_unit_is_named_only_where_systemd_runs_and_uses_that_file(tmp_path: Path) -> None:
     """Elsewhere the plain command: systemctl would have nobody to talk to, or start an agent on another file."""
     assert "systemctl" not in programs.start(DEFAULT_CONFIG, tmp_path)

@@ -40,6 +40,8 @@ static __always_inline void started(void *ctx, gw_ctl_t *cfg, struct gw_stats *o
 		tell_here(ctx, own, object, START_FREED, BY_STATE, 0, &object->stop, now);
 		object->freed = object->stop.t_ns = 0;
 	}
+	if (object->rearmed && !object->armed.t_ns) /* stopped once more, and then started */
+		object->rearmed = object->stop.t_ns = 0;
 	if (object->stop.t_ns > cfg->head.since_ns) {
 		work = bpf_map_lookup_elem(&works, &pid);
 		if (object->stop.pid != pid && ((work && *work == object->work) || (object->slot && !other)))
@@ -67,8 +69,8 @@ static __always_inline void check_period(void *ctx, gw_ctl_t *cfg, struct gw_sta
 {
 	__u64 gap = expires - object->fired_for;
 
-	if (!object->fired_for || !object->exit_ns || now - object->exit_ns > 100000)
-		return; /* the core restarts it right after its exit; anybody else later */
+	if (!object->fired_for || !object->exit_ns || now - object->exit_ns > RESTART_NS)
+		return;
 	if (gap == object->period) {
 		object->steady++;
 		return;
@@ -88,6 +90,8 @@ static __always_inline void entered(void *ctx, struct gw_stats *own, struct obje
 		own->missed++;
 		return;
 	}
+	if (!object->armed.t_ns) /* a timer that expires was not cancelled: that event was the expiry's own */
+		object->armed.t_ns = object->armed_ns;
 	if (object->rearmed && object->armed.t_ns > object->stop.t_ns)
 		tell_armer(own, object, REARMED_EXPIRED, BY_KERNEL, now - object->armed.t_ns, &object->stop, now);
 	object->rearmed = object->reported = 0;
@@ -130,8 +134,11 @@ static __always_inline void cancelled(void *ctx, __u64 timer)
 
 	if (!object)
 		return;
+	if (object->armed.t_ns)
+		object->armed_ns = object->armed.t_ns;
 	object->armed.t_ns = 0;
-	object->rearmed = 0;
+	if (object->rearmed)
+		return; /* its expiry, or whoever stopped it stops it again: which, is seen at the entry */
 	/* By a task, not by an expiry or a callback; a start that follows at once (mod_timer) takes it back. */
 	if (object->work && (__u32)bpf_get_current_pid_tgid() && !inside(&kind))
 		take_side(ctx, &object->stop, timer, now);

@@ -63,6 +63,8 @@ enum { BY_STATE, BY_KERNEL, BY_GUESS };
 #define TIMER_DEFERRABLE 0x00080000 /* include/linux/timer.h, unchanged since 4.8 */
 #define STUCK_JIFFIES 1000	    /* a timer_list armed for so long past its bucket is stuck: 1 s to 10 s, by CONFIG_HZ */
 
+#define RESTART_NS 20000	    /* the core restarts a timer right after its exit; anybody else later */
+#define HRTIMER_MODE_ABS 0	    /* include/linux/hrtimer.h: as the core restarts it */
 #define PATROL_NS 1000000000ULL	    /* how often all timers are looked after */
 #define PATROL_STEP 32		    /* at one expiry, some 0.5 us */
 
@@ -137,6 +139,7 @@ struct object {
 	__u64 deadline; /* ns of its clock for an hrtimer, jiffies for a timer_list */
 	__u64 fired_for; /* expiry of the last run, in the same unit */
 	__u64 exit_ns;
+	__u64 armed_ns; /* when it was armed that has just been cancelled: each expiry cancels first */
 	__u64 period;
 	__u64 window_ns;
 	__u64 work; /* that its callback queues last */
@@ -213,7 +216,7 @@ static __always_inline void forget(struct object *object)
 {
 	object->function = 0;
 	object->armed.t_ns = object->stop.t_ns = 0;
-	object->fired_for = object->exit_ns = object->period = object->work = 0;
+	object->fired_for = object->exit_ns = object->armed_ns = object->period = object->work = 0;
 	object->steady = object->slot = object->rearmed = object->reported = object->freed = 0;
 }
 

@@ -96,7 +96,8 @@ GW_HOOK(hrtimer_start, HOOK_HRTIMER_START)
 
 	if (!object)
 		return;
-	check_period(ctx, cfg, own, object, expires, now);
+	if ((__u32)ctx[1] == HRTIMER_MODE_ABS)
+		check_period(ctx, cfg, own, object, expires, now);
 	started(ctx, cfg, own, object, expires, (__s64)(expires - now - GW_READ2(timer, base, offset)), now);
 }
 

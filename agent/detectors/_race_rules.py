@@ -67,6 +67,8 @@ class Life:
     rearmed: Step | None = None
     """Armed after `stop` by the work that the callback queues, or by the callback that was running meanwhile."""
     freed: Step | None = None
+    cancelled: Step | None = None
+    """What armed it, while a cancel may turn out to be the first half of its expiry: each expiry cancels first."""
     work: int = 0
     past: list[int] = field(default_factory=list)
     stuck: bool = False
@@ -159,8 +161,10 @@ def _storm(lives: Lives, life: Life, step: Step) -> Step | None:
     return (life.armed or life.running or step) if len(recent) + 1 == lives.limits.past_starts else None
 
 
-def _undone_stop(_lives: Lives, life: Life, _step: Step) -> Step | None:
-    return life.stop if life.rearmed and life.armed else None
+def _undone_stop(_lives: Lives, life: Life, step: Step) -> Step | None:
+    """Give the stop; an entry after a cancel was that cancel's reason, a free after one is in order."""
+    armed = life.armed or (life.cancelled if step.what == "entry" else None)
+    return life.stop if life.rearmed and armed else None
 
 
 def _each_other(lives: Lives, life: Life, step: Step) -> Step | None:
@@ -200,6 +204,8 @@ def _init(_lives: Lives, life: Life, _step: Step) -> None:
 
 
 def _start(lives: Lives, life: Life, step: Step) -> None:
+    if life.rearmed and not life.armed:  # stopped once more, and then started
+        life.rearmed = life.stop = None
     if life.stop:
         loop = life.work and lives.at_work.get(step.pid) == life.work
         own = life.running and not elsewhere(life, step)
@@ -214,7 +220,7 @@ def _start(lives: Lives, life: Life, step: Step) -> None:
 
 
 def _entry(_lives: Lives, life: Life, step: Step) -> None:
-    life.armed = life.rearmed = life.stop = None
+    life.armed = life.rearmed = life.stop = life.cancelled = None
     life.running, life.stuck = step, False
 
 
@@ -226,6 +232,9 @@ def _exit(lives: Lives, life: Life, _step: Step) -> None:
 def _stopped(lives: Lives, life: Life, step: Step) -> None:
     """Take a stop; one within a callback is an expiry, or the callback's own business."""
     inside = lives.inside(step)
+    if life.rearmed and step.what == "cancel":  # its expiry, or whoever stopped it stops it again: which, is seen at the entry
+        life.cancelled, life.armed = life.armed, None
+        return
     if inside is None:
         life.stop = step
     elif step.what in {"delete", "delete_sync"} and inside.timer != life.timer and elsewhere(life, step):

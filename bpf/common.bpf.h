@@ -23,8 +23,9 @@ char LICENSE[] SEC("license") = "GPL";
 #define GW_STACK_SKIP 3		  /* our own program, __bpf_trace_run* and __bpf_trace_<tracepoint> */
 #define GW_SYMBOL 40		  /* bytes of one resolved frame, NUL included */
 #define GW_RING_BYTES (64 * 1024) /* about 80 violations with stacks; more in one gulp is a storm, and is counted */
-#define GW_LIMIT_NS 100000000ULL  /* violations are rate limited per CPU in windows of 100 ms … */
-#define GW_LIMIT_EVENTS 8	  /* … to this many, the rest is counted as suppressed */
+#define GW_LIMIT_NS 100000000ULL  /* window in which storms are counted */
+#define GW_SECOND 1000000000ULL	  /* violations are rate limited on each CPU: in a second … */
+#define GW_LIMIT_EVENTS 8	  /* … this many of one hook, the rest is counted as suppressed */
 
 /*
  * Written by the agent through an mmap of the `ctl` map; all-zero (just loaded, no agent yet) means off. `since_ns` is written
@@ -177,7 +178,7 @@ static __always_inline void gw_max(volatile __u64 *slot, __u64 value)
 /* Whether this hook may send one more event from this CPU in the current window. */
 static __always_inline bool gw_allow(struct gw_stats *own, __u64 now)
 {
-	if (now - own->window_ns > GW_LIMIT_NS) {
+	if (now - own->window_ns > GW_SECOND) {
 		own->window_ns = now;
 		own->window_events = 0;
 	}

@@ -122,7 +122,7 @@ def test_a_full_ring_counts_what_it_loses_and_garbles_nothing() -> None:
 
 
 def test_violations_are_rate_limited_and_the_rest_counted(delay_object: Path) -> None:
-    """Eight events of one hook on one CPU within 100 ms, whatever happens: what is left out is counted as suppressed."""
+    """Eight events of one hook on one CPU within a second, whatever happens: what is left out is counted as suppressed."""
     timer = live.TimerFd()
     with live.live("timers") as probe, delayed(delay_object, "hrtimer_expire_entry", ms=0.1, times=5000):
         timer.set(time.monotonic_ns(), 1_000_000)
@@ -132,9 +132,9 @@ def test_violations_are_rate_limited_and_the_rest_counted(delay_object: Path) ->
         row = probe.stats()["hrtimer_expire_exit"]
         told = sum(item.kind == "timer.overlong" for item in probe.sightings())
         assert told > 0
-        # An emulated CPU may be too slow for more than eight in 100 ms.
+        # An emulated CPU may be too slow for more than eight in a second.
         assert row["suppressed"] > 0 or "GATEWARDEN_GUEST" in os.environ
-        assert told <= 8 * (STALE_S / 0.1 + 2) * possible_cpus()
+        assert told <= 8 * (STALE_S + 2) * possible_cpus()
         assert row["lost"] == 0
     timer.close()
 

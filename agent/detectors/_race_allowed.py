@@ -25,6 +25,11 @@ def _of(callback: str, faults: str, reason: str) -> Allowed:
 ALLOWED = (
     _of("process_timeout", "F1 F4 F5", "lies on the stack of schedule_timeout(): one address, many lives"),
     _of("hrtimer_wakeup", "F1 F4 F5", "lies on the stack of a sleeper: one address, many lives"),
+    _of(
+        "hrtimer_wakeup",
+        "F3",
+        "the sleeper waits for it: hrtimer_cancel() is compiled into do_nanosleep() and schedule_hrtimeout()",
+    ),
     _of("hrtimer_wakeup", "F7 F9", "armed by a process for itself: nanosleep(0) in a loop harms nobody else"),
     _of("tick_nohz_handler", "F7 F8", "the tick stops on an idle CPU, and stays armed on one that is offline"),
     _of("tick_sched_timer", "F7 F8", "the tick (until 6.9) stops on an idle CPU, and stays armed on one that is offline"),

@@ -57,7 +57,7 @@ def test_the_newest_package_is_the_newest_by_number() -> None:
 
 def test_benign_findings_and_late_emulated_cpus_accuse_nobody() -> None:
     """Pins what silence means: neither a benign finding nor F7, which the host's load causes, counts."""
-    found = [("F2", "benign", "a"), ("F7", "suspect", "b"), ("F3", "fault", "c")]
+    found = [("F2", "benign", "a"), ("F7", "suspect", "b"), ("F3", "fault", "c [m]")]
     report = {"findings": [dict(zip(("class", "verdict", "callback"), row, strict=True)) for row in found]}
     assert accusations(report) == [("c", "F3", "fault")]
     assert told(accusations(report)) == "F3 c (fault)"

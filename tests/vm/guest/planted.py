@@ -92,7 +92,7 @@ def race(verb: str, *arguments: str, seconds: int) -> dict[str, Any]:
 def accusations(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Give (callback, class, verdict) of every finding of a scan that is not benign and not the host's doing."""
     return [
-        (str(found["callback"]), str(found["class"]), str(found["verdict"]))
+        (str(found["callback"]).split(" ")[0], str(found["class"]), str(found["verdict"]))  # without its "[module]"
         for found in report["findings"]
         if found["verdict"] != "benign" and found["class"] not in OF_THE_HOST
     ]

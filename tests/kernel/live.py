@@ -37,6 +37,7 @@ class Live:
         loaded = self._loader.load(probes.object_path(name), self.probe.HOOKS, attach=attach)
         self.held = Attached({key: os.dup(fd) for key, fd in loaded.maps.items()}, {}, {}, possible_cpus())
         self.maps = self.held.maps
+        self.left_out = loaded.left_out
 
     def steer(self, **options: object) -> None:
         """Turn it on with these options."""

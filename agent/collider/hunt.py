@@ -16,6 +16,7 @@ REGISTERS = 4  # of x86: so many places at a time
 ROOM = 64  # bytes of one symbol that are looked at; kallsyms has no sizes, so a large array would never end
 SCAN_S, SCAN_S_MOST = 0.06, 1.0  # how long each group is watched for writers; doubles with each fruitless round
 SLICE_S = 4.0  # how long a group of candidates is watched before the next one gets its turn
+ENOUGH = 10  # lost updates: further watching adds nothing
 SECOND_NS = 1e9
 
 
@@ -75,7 +76,7 @@ class Hunt:
         while wanted and (left := self._left(deadline)) > 0:
             rest = [place for place in wanted if place.spot.address not in self._known()]
             self._scan(rest, window, deadline)
-            open_cases = [case for case in self.candidates if not case.hot and not case.balance().lost]
+            open_cases = [case for case in self.candidates if not case.hot and case.balance().lost < ENOUGH]
             for begin in range(0, len(open_cases), REGISTERS):
                 left = self._left(deadline)
                 if left > 0:

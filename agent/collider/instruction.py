@@ -167,8 +167,8 @@ def _stored(flow: Flow, index: int, found: Operation) -> Operation:
     if value.type != X86_REG:
         return found
     origin = flow.origin(index, register(flow.lines[index], value.reg), found.size)
-    if origin is None:
-        return found
+    if origin is None or not (origin.step or origin.sets or origin.clears):
+        return found  # not loaded, or loaded and copied as it was
     source = _place(flow.lines[origin.load], flow.lines[origin.load].operands[1])
     if source is not None and not all(flow.unchanged(name, origin.load, index) for name in (source.base, source.index) if name):
         source = None

@@ -30,6 +30,7 @@ CASES: tuple[tuple[str, str, str, int | None, int, int], ...] = (
     ("8b 02  83 c8 01  89 02", "load, or, store", "load_store", None, 1, 0),
     ("8b 02  83 e0 fe  83 c8 10  89 02", "clear one bit, set another", "load_store", None, 16, 1),
     ("8b 02  83 c8 01  ff c0  89 02", "bits and a sum", "store", None, 0, 0),
+    ("48 8b 06  48 89 02", "a copy", "store", None, 0, 0),
     ("48 c7 02 00 00 00 00", "a constant", "store", None, 0, 0),
     ("48 89 02", "an argument", "store", None, 0, 0),
     ("48 8b 02  48 01 c8  48 89 02", "plus another register", "store", None, 0, 0),

@@ -22,7 +22,7 @@ bench: build ## the budgets of the design, as measured / must / aim
 	@$(VENV)/python -m tests.bench
 
 format: build ## put the sources into the form that `make test` wants
-	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h
+	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h bpf/tools/*.c
 
 wheel: build ## dist/gatewarden-*.whl, with the compiled eBPF objects in it
 	@rm -rf build dist && $(VENV)/pip wheel -q --no-deps --wheel-dir dist .

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TOOLS = Path(sys.executable).parent
-C_FILES = sorted(str(path) for suffix in ("c", "h") for path in (ROOT / "bpf").glob(f"*.{suffix}"))
+C_FILES = sorted(str(path) for suffix in ("c", "h") for path in (ROOT / "bpf").rglob(f"*.{suffix}"))
 SHELL = [".ci/run", "deploy/lab/install", "deploy/lab/run"]
 UNITS = sorted(str(path) for path in (ROOT / "deploy/systemd").glob("*.*"))
 

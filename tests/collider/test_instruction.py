@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.collider.hits import REGISTERS, Hit
 from agent.collider.instruction import Operation, Place, decode
+from agent.errors import Unsupported
 
 START = 0xFFFF_FFFF_C000_0000
 # code before the trapped address, what it is, its step, the bits that it sets and clears
@@ -84,6 +87,13 @@ def test_a_load_from_elsewhere_is_told() -> None:
 def test_no_instruction_ends_there() -> None:
     """Pins that an address inside an instruction gives nothing instead of a guess."""
     assert decode(bytes.fromhex("48 c7 02 00 00 00 00"), START, START + 3).way == "unknown"
+
+
+def test_without_capstone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins the error, with its remedy, where the extra is not installed."""
+    monkeypatch.setitem(sys.modules, "capstone", None)
+    with pytest.raises(Unsupported, match=r"capstone is missing; pip install 'gatewarden\[race\]'"):
+        decode(b"\x90", START, START + 1)
 
 
 @given(st.binary(max_size=200), st.integers(0, 200))

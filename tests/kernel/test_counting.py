@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import histogram, probes
+from agent import config, histogram, probes
 from agent.layout import Layout
 from agent.linux.bpf import possible_cpus
 from tests.kernel import live

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from agent import regular
 from agent.config import Config, Mqtt
 from agent.errors import StoreError
 from agent.model import Data
@@ -21,6 +22,7 @@ from agent.telemetry.spool import Spool
 from agent.telemetry.tls import Tls
 
 _DAY_S = 86_400.0
+_PASSWORD_BYTES = 64 * 1024  # MQTT allows no longer one
 _REPLY_BYTES = 1 << 20  # of one answer on the control socket; some ten times that as Python objects, for a moment
 
 
@@ -114,6 +116,7 @@ def _text(path: Path | None) -> str | None:
 
 def _first_line(path: Path) -> str:
     try:
-        return path.read_text().split("\n", 1)[0]
+        return regular.read(path, _PASSWORD_BYTES).decode().split("\n", 1)[0]
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path}: cannot be read ({error}); [mqtt] password_file must be readable by agentd's user") from error
+        said = getattr(error, "strerror", None) or error
+        raise StoreError(f"{path}: cannot be read ({said}); [mqtt] password_file must be readable by agentd's user") from error

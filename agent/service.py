@@ -19,6 +19,7 @@ from agent.ports import Clock
 from agent.probing import Probing
 from agent.status import Footprint, Identity, Reading
 from agent.telemetry import exposition
+from agent.telemetry.history import Found
 
 _HEALTH_EVERY_S = 60.0
 _EVENTS_MOST = 1000
@@ -40,8 +41,8 @@ class Telemetry(Protocol):
         """Send a health message."""
         ...
 
-    def recent(self, limit: int, since_wall: float | None, kind: str | None) -> list[Data]:
-        """Give recorded events, newest last."""
+    def recent(self, limit: int, since_wall: float | None, kind: str | None) -> Found:
+        """Give recorded events, newest last, in bounded memory."""
         ...
 
 
@@ -165,13 +166,17 @@ class Service:
         name = request.get("probe")
         if not isinstance(name, str):
             raise BadRequest("snapshot: probe must be a string")
-        return {**self.probing.snapshot(name), "t_mono_ns": self.clock.mono_ns()}
+        return {**self.probing.snapshot(name), **self.probing.attachment(name), "t_mono_ns": self.clock.mono_ns()}
 
     def _events(self, request: Data) -> Json:
         limit, since, kind = request.get("limit", 100), request.get("since_wall"), request.get("kind")
         if not isinstance(limit, int) or not isinstance(since, int | float | None) or not isinstance(kind, str | None):
             raise BadRequest("events: limit is a whole number, since_wall seconds, kind a string")
-        return list[Json](self.telemetry.recent(max(1, min(limit, _EVENTS_MOST)), since, kind))
+        found = self.telemetry.recent(max(1, min(limit, _EVENTS_MOST)), since, kind)
+        return {
+            "events": list[Json](found.records),
+            "cut": found.cut or len(found.records) == _EVENTS_MOST < limit,
+        }
 
     def page(self) -> tuple[str, bytes]:
         """Give the OpenMetrics page: cumulative aggregates, as a scraper wants them. Raises Unsupported.

@@ -189,7 +189,7 @@ def test_two_agents_on_one_folder_are_refused(lab_config: Callable[..., Path]) -
 def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path]) -> None:
     """`[metrics] listen` serves a page that the format's own parser takes, with the timers of this kernel; off by default."""
     port = free_port()
-    path = lab_config(f'{WATCH}listen = "127.0.0.1:{port}"\n')
+    path = lab_config(f'{WATCH}listen = "127.0.0.1:{port}"\n[mqtt]\nport = {free_port()}\n')
     pages = [""]
 
     def shown() -> bool:
@@ -203,6 +203,8 @@ def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path]) 
     assert families["gatewarden_timers_late_seconds"].type == "histogram"
     assert any(sample.labels.get("function") for sample in families["gatewarden_timers_run_seconds"].samples)
     assert "gatewarden_run_queue_all_wait_seconds" in families
+    told = (Path(__file__).parent.parent / "docs/telemetry.md").read_text()
+    assert {name for name in families if f"`{name.replace('_max_seconds', '_seconds')}`" not in told} == set()
 
 
 def test_systemd_hears_that_it_is_ready_and_alive(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
@@ -279,3 +281,38 @@ def test_a_full_runtime_dir_costs_the_status_file_alone(tmp_path: Path, lab_conf
             wait_for(lambda: not found.status().get("status_file"), "the end of it")
     finally:
         subprocess.run(["umount", "--lazy", str(tmp_path / "run")], check=True)
+
+
+@pytest.mark.parametrize("kind", ["link", "FIFO"])
+def test_no_link_and_no_fifo_in_its_folders_is_opened(tmp_path: Path, lab_config: Callable[..., Path], kind: str) -> None:
+    """In the place of the outbox it is set aside (its target not made), of a CA it is a state that names the file."""
+    state, target, ca = tmp_path / "aside", tmp_path / "target", tmp_path / "ca.pem"
+    state.mkdir()
+    os.mkfifo(ca)
+    if kind == "link":
+        (state / "outbox.db").symlink_to(target)
+    else:
+        os.mkfifo(state / "outbox.db")
+    mqtt = f'[mqtt]\nport = {free_port()}\ntls = {{ ca = "{ca}" }}\n'
+    path = lab_config(mqtt)
+    path.write_text(re.sub(r'state_dir = ".*"', f'state_dir = "{state}"', path.read_text()))
+    with agent(path) as found:
+        wait_for(lambda: found.status()["mqtt"]["state"] == "refused", "a state")
+        assert f"{ca}: a FIFO, not a regular file" in found.status()["mqtt"]["reason"]
+        wait_for(lambda: "was set aside and begun anew" in found.said(), "the incident")
+        assert (state / "outbox.db").is_file()
+        assert (state / "outbox.db.corrupt-1").is_symlink() == (kind == "link")
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["sequences.json", "outbox.lock"])
+def test_a_directory_in_the_way_is_one_line(lab_config: Callable[..., Path], name: str) -> None:
+    """It is named, and the end is exit 2, without a traceback."""
+    path = lab_config()
+    found = re.findall(r'(?:state|runtime)_dir = "(.*)"', path.read_text())
+    for folder in found:
+        (Path(folder) / name).mkdir(parents=True)
+    done = subprocess.run([str(BIN / "agentd"), "--config", str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"/{name}: " in done.stderr
+    assert "remove it" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import stat
@@ -25,10 +26,11 @@ def folder(path: Path) -> None:
     """Make `path` if need be. Raises StoreError, with owner and remedy, if this user cannot use it or a file in it."""
     try:
         path.mkdir(mode=0o750, parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(13, f"belongs to {_owner(path)} and is closed to {user()}")
+        _require_room(path)
         files = [item for item in sorted(path.iterdir()) if stat.S_ISREG(item.lstat().st_mode)]
     except OSError as error:
+        if error.errno == errno.EROFS:
+            raise StoreError(f"{path}: {error.strerror}; mount it writable, or set [paths] to a folder elsewhere") from error
         raise StoreError(
             f"{path}: {error.strerror}; as root: install -d -o {user()} -g {user()} -m 0750 {path}, and chown what is in it"
         ) from error
@@ -38,6 +40,13 @@ def folder(path: Path) -> None:
             raise StoreError(
                 f"{item} belongs to {who} and is closed to {user()}; run as {who}, or as root: chown -R {user()} {path}"
             )
+
+
+def _require_room(path: Path) -> None:
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise PermissionError(13, f"belongs to {_owner(path)} and is closed to {user()}")
 
 
 def user() -> str:

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from agent import regular
 from agent.errors import StoreError
 from agent.telemetry.ledger import Ledger
 from agent.telemetry.messages import LANES, Message
@@ -22,6 +23,7 @@ FILE = "outbox.db"
 PAGE = 1024  # a commit of one event touches three pages: half the flash writes of 4096 (measured)
 WAL_BYTES = 512 << 10  # beside the file: the log is folded back at this size, and cut to it
 ASIDE_KEPT = 3
+PARTS = ("", "-wal", "-shm")  # the file, its log, and the log's index
 _SHORTEST = 512  # bytes; SQLite takes anything shorter for an empty file
 CHECKED_WHOLE = 16 << 20  # bytes; reading more than this from an SD card at start takes seconds
 
@@ -70,8 +72,12 @@ def code(error: sqlite3.Error) -> int:
 
 def failed(folder: Path, error: Exception) -> StoreError:
     """Translate `error`: where it happened and what to do."""
+    said = getattr(error, "strerror", None) or str(error)
+    with suppress(OSError):
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            said = "read-only file system"
     return StoreError(
-        f"{folder}: {error}; it must be a directory on a file system with free space that this user can write "
+        f"{folder}: {said}; it must be a directory on a file system with free space that this user can write "
         "(paths.state_dir in agent.toml)"
     )
 
@@ -87,7 +93,7 @@ class Database:
         path = folder / FILE
         self.ledger = ledger
         try:
-            self.damage = damage if damage and path.exists() else _unsound(path)
+            self.damage = damage if damage and os.path.lexists(path) else _unsound(path)
             if self.damage:
                 set_aside(folder, keep_bytes)
             self.db = _connect(path)
@@ -158,8 +164,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _unsound(path: Path) -> str:
     """Say what is wrong with the file at `path`; empty if it is sound, empty or absent. Bounded in time."""
-    if path.is_dir():
-        return "a directory"
+    for tail in PARTS:  # SQLite would follow a link, and as root make its target; a FIFO would hold it up
+        if kind := regular.odd(path.with_name(path.name + tail)):
+            return f"{path.name}{tail} is {kind}, not a regular file"
     if not path.exists() or path.stat().st_size == 0:
         return ""
     with path.open("rb") as file:  # before SQLite has it open: a later close() here would drop its locks
@@ -196,8 +203,7 @@ def set_aside(folder: Path, keep_bytes: int) -> None:
     old = sorted((path for path in folder.glob(f"{FILE}.corrupt-*") if path.suffix[9:].isdigit()), key=_aside_number)
     number = _aside_number(old[-1]) + 1 if old else 1
     target = folder / f"{FILE}.corrupt-{number}"
-    (folder / FILE).rename(target)
-    for tail in ("-wal", "-shm"):
+    for tail in PARTS:
         with suppress(FileNotFoundError):
             (folder / f"{FILE}{tail}").rename(folder / f"{target.name}{tail}")
     kept = [*old, target]
@@ -210,11 +216,12 @@ def _aside_number(path: Path) -> int:
 
 
 def _parts(path: Path) -> list[Path]:
-    return [part for tail in ("", "-wal", "-shm") if (part := path.with_name(path.name + tail)).is_file()]
+    parts = (path.with_name(path.name + tail) for tail in PARTS)
+    return [part for part in parts if os.path.lexists(part) and regular.odd(part) != "a directory"]
 
 
 def _size(path: Path) -> int:
-    return sum(part.stat().st_size for part in _parts(path))
+    return sum(part.lstat().st_size for part in _parts(path))
 
 
 def _remove(path: Path) -> None:
@@ -225,8 +232,11 @@ def _remove(path: Path) -> None:
 
 def lock(folder: Path) -> int:
     """Hold `folder` for this process alone (until the fd is closed, or it dies). Raises StoreError if another holds it."""
+    path = folder / "outbox.lock"
     try:
-        fd = os.open(folder / "outbox.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        if kind := regular.odd(path):
+            raise StoreError(f"{path}: {kind}, not a regular file; remove it")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o640)
     except OSError as error:
         raise failed(folder, error) from error
     try:

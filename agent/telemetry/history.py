@@ -6,9 +6,11 @@ agentd could not open its own outbox any more; hence the two ways of `_open`.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +20,7 @@ from urllib.parse import quote
 from agent import regular
 from agent.errors import StoreError
 from agent.model import Data
-from agent.telemetry.database import DELIVERED, FILE, QUARANTINED
+from agent.telemetry.database import DELIVERED, FILE, PARTS, QUARANTINED
 from agent.telemetry.messages import LANES, METRICS
 
 _METRICS = LANES.index(METRICS)
@@ -34,11 +36,12 @@ class Found(NamedTuple):
 def exists(folder: Path) -> bool:
     """Whether there is an outbox in `folder`, readable or not."""
     try:
-        return (folder / FILE).stat().st_size > 0
+        found = (folder / FILE).lstat()
     except FileNotFoundError:
         return False
     except OSError:
         return True
+    return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
 
 
 def recent(
@@ -60,7 +63,7 @@ def recent(
     try:
         if not exists(folder):
             return Found([])
-        regular.require(path)
+        _require(path)
         with closing(_open(path)) as db:
             return select(db, limit, since_wall, kind, wanted=wanted, most_bytes=most_bytes)
     except PermissionError as error:
@@ -107,6 +110,12 @@ def _record(state: int, boot_id: str, seq: int, t_wall: float, body: bytes) -> D
     delivered = state == DELIVERED
     place: Data = {"boot_id": boot_id, "t_wall": t_wall, "stream_seq": seq, "delivered": delivered}
     return {**place, **known, **({"quarantined": True} if state == QUARANTINED else {})}
+
+
+def _require(path: Path) -> None:
+    for tail in PARTS:
+        if kind := regular.odd(path.with_name(path.name + tail)):
+            raise OSError(errno.EINVAL, f"{path.name}{tail} is {kind}, not a regular file")
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -6,12 +6,13 @@ the same `(boot, stream, seq)` on two different messages. A reboot empties the t
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent import atomic
+from agent import atomic, regular
 from agent.errors import StoreError
 from agent.model import Json
 
@@ -31,8 +32,7 @@ class Marks:
         try:
             self._write()
         except OSError as error:
-            why = error.strerror or str(error)
-            raise StoreError(f"{runtime_dir}: {why}; make it a directory that this user can write (tmpfiles.d)") from error
+            raise StoreError(_told(runtime_dir, error)) from error
 
     def last(self, stream: str) -> int:
         """Give the highest number of `stream` in this boot, 0 if there was none."""
@@ -63,10 +63,18 @@ class Marks:
         atomic.write_json(self._path, {"boot_id": self._boot_id, "last": dict[str, Json](self._last)})
 
 
+def _told(folder: Path, error: OSError) -> str:
+    why = error.strerror or str(error)
+    if isinstance(error, IsADirectoryError):
+        return f"{error.filename}: {why}: it is in the way of a file of agentd's: remove it"
+    if error.errno == errno.EROFS:
+        return f"{folder}: {why}; set paths.runtime_dir to a folder on a tmpfs that this user can write"
+    return f"{folder}: {why}; make it a directory that this user can write (tmpfiles.d)"
+
+
 def _read(path: Path, boot_id: str) -> dict[str, int]:
     try:
-        with path.open("rb") as file:
-            content = json.loads(file.read(65536))
+        content = json.loads(regular.read(path, 65536))
         last = content["last"] if content["boot_id"] == boot_id else {}
         return {str(key): seq for key, seq in last.items() if isinstance(seq, int) and 0 <= seq < 1 << 53}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):

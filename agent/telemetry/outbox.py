@@ -269,6 +269,6 @@ class Outbox:
     def _keep_reserve(self) -> None:
         """Have the reserve on disk; without room for it, there is none until the next tidy."""
         with suppress(OSError):
-            if bounds.free_bytes(self._folder) > 2 * _RESERVE and not self._reserve.exists():
-                with self._reserve.open("ab") as file:
+            if bounds.free_bytes(self._folder) > 2 * _RESERVE and not os.path.lexists(self._reserve):
+                with self._reserve.open("xb") as file:  # follows no link
                     os.posix_fallocate(file.fileno(), 0, _RESERVE)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from agent import regular
 
 _NOT_YET_VALID, _EXPIRED = 9, 10  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)
 
@@ -44,16 +48,27 @@ def context(tls: Tls) -> Context:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     reading = tls.ca
     try:
+        for reading in (tls.ca, tls.cert, tls.key):
+            if reading is not None:
+                _require(Path(reading))
+        reading = tls.ca
         if tls.ca is None:
             context.load_default_certs()
         else:
             context.load_verify_locations(tls.ca)
         reading = tls.cert
         if tls.cert is not None:
-            context.load_cert_chain(tls.cert, tls.key)
+            context.load_cert_chain(tls.cert, tls.key, password="")  # an encrypted key must not ask on the terminal
     except OSError as error:
         raise ValueError(f"{reading}: {error.strerror or error}") from error
     return context
+
+
+def _require(path: Path) -> None:
+    """OpenSSL opens what it is given and would wait for a FIFO, or for a file of /proc (whose size is 0), for ever."""
+    regular.require(path)
+    if path.stat().st_size == 0:
+        raise OSError(errno.ENODATA, "is empty")
 
 
 def buffered(sock: Any) -> bool:

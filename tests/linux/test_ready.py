@@ -59,3 +59,17 @@ def test_files_of_another_user_are_named_with_their_owner(tmp_path: Path) -> Non
     code = f"from pathlib import Path; from agent.linux import ready; ready.folder(Path({str(tmp_path)!r}))"
     done = subprocess.run([*NOBODY, sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=False)
     assert f"{tmp_path}/outbox.db belongs to root and is closed to nobody; run as root, or as root: chown" in done.stderr
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["state_dir", "runtime_dir"])
+def test_a_read_only_file_system_is_called_that(tmp_path: Path, name: str) -> None:
+    """It is told as such, not that somebody else owns it: one line, exit 2."""
+    (tmp_path / name).mkdir()
+    config = tmp_path / "agent.toml"
+    config.write_text(f'[paths]\nstate_dir = "{tmp_path}/state_dir"\nruntime_dir = "{tmp_path}/runtime_dir"\n')
+    script = f'mount -t tmpfs -o ro tmpfs {tmp_path / name} && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", str(BIN / "agentd"), "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.stderr.startswith(f"agentd: {tmp_path / name}: Read-only file system; mount it writable")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from agent.errors import StoreError
 from agent.telemetry import history
 from agent.telemetry.marks import FILE as MARKS
 from agent.telemetry.marks import Marks
@@ -193,6 +198,90 @@ def test_history_is_readable_by_another_user_who_may_only_read() -> None:
         assert sorted(path.name for path in folder.iterdir()) == names
         (folder / DB).chmod(0o600)
         assert "permission denied" in as_nobody(folder)
+
+
+def a_socket(path: Path) -> None:
+    """Put the file of a socket there."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "a FIFO": os.mkfifo,
+    "a directory": Path.mkdir,
+    "a socket": a_socket,
+    "a symbolic link": lambda path: path.symlink_to(path.parent / "target"),
+}
+
+
+@pytest.mark.parametrize("tail", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_no_regular_file_is_set_aside(tmp_path: Path, kind: str, tail: str) -> None:
+    """A FIFO, a directory, a socket, a link: named and set aside as it is, neither opened nor followed; the outbox works."""
+    if tail:
+        filled(tmp_path, 5)
+    ODD[kind](tmp_path / f"{DB}{tail}")
+    with pytest.raises(StoreError, match=f"{DB}{tail} is {kind}"):
+        history.recent(tmp_path, 9)
+    box = open_outbox(tmp_path)
+    assert f"is {kind}, not a regular file" in box.incidents[0]
+    assert box.append([event(1)], {"r": 7})
+    box.close()
+    again = open_outbox(tmp_path)
+    assert (again.incidents, again.cursor("r")) == ([], 7)
+    again.close()
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_a_lock_that_is_no_regular_file_is_named(tmp_path: Path, kind: str) -> None:
+    """Nothing is opened or made through it."""
+    ODD[kind](tmp_path / "outbox.lock")
+    with pytest.raises(StoreError, match=f"outbox.lock: {kind}, not a regular file; remove it"):
+        open_outbox(tmp_path)
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_link_in_place_of_the_reserve_is_not_followed(tmp_path: Path) -> None:
+    """Root would make its target."""
+    (tmp_path / "outbox.reserve").symlink_to(tmp_path / "target")
+    open_outbox(tmp_path).close()
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_marks_over_what_is_no_regular_file(tmp_path: Path, kind: str) -> None:
+    """It is replaced without being opened or followed; a directory is named as what is in the way."""
+    ODD[kind](tmp_path / MARKS)
+    if kind == "a directory":
+        with pytest.raises(StoreError, match=f"{tmp_path / MARKS}: Is a directory: .* remove it"):
+            Marks(tmp_path, BOOT)
+    else:
+        assert Marks(tmp_path, BOOT).take("metrics") == 1
+        assert (tmp_path / MARKS).is_file()
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.root
+def test_a_read_only_file_system_is_called_that(tmp_path: Path) -> None:
+    """Not `unable to open` nor `disk I/O error`: outbox and marks say what is really wrong."""
+    program = """
+import sys
+from pathlib import Path
+from tests.telemetry.doubles import BOOT, open_outbox
+from agent.telemetry.database import Database
+from agent.telemetry.ledger import Ledger
+from agent.telemetry.marks import Marks
+for make in (lambda folder: Database(folder, Ledger(), 0), lambda folder: Marks(folder, BOOT)):
+    try: make(Path(sys.argv[1]))
+    except Exception as error: print(type(error).__name__, error)
+"""
+    script = f'mount -t tmpfs -o ro tmpfs {tmp_path} && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    first, second = done.stdout.splitlines()
+    assert first.startswith(f"StoreError {tmp_path}: read-only file system; ")
+    assert second.startswith(f"StoreError {tmp_path}: Read-only file system; set paths.runtime_dir")
 
 
 def as_nobody(folder: Path) -> str:

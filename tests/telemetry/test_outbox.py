@@ -253,7 +253,7 @@ def test_history_of_a_stopped_agent_leaves_no_trace(tmp_path: Path) -> None:
     box.append([event(1)], {})
     box.close()
     before = sorted(path.name for path in tmp_path.iterdir())
-    assert [row["seq"] for row in history.recent(tmp_path, 9)] == [1]
+    assert [row["seq"] for row in history.recent(tmp_path, 9).records] == [1]
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
@@ -261,15 +261,25 @@ def test_history_of_a_running_agent_sees_what_is_in_the_log(tmp_path: Path, outb
     """A reader beside the owner sees the newest commit and writes nothing."""
     outbox.append([event(1)], {})
     size = (tmp_path / "outbox.db-wal").stat().st_size
-    assert [row["seq"] for row in history.recent(tmp_path, 9)] == [1]
+    assert [row["seq"] for row in history.recent(tmp_path, 9).records] == [1]
     assert (tmp_path / "outbox.db-wal").stat().st_size == size
     outbox.append([event(2)], {})
-    assert [row["seq"] for row in history.recent(tmp_path, 9)] == [1, 2]
+    assert [row["seq"] for row in history.recent(tmp_path, 9).records] == [1, 2]
+
+
+def test_history_is_bounded_in_bytes(tmp_path: Path, outbox: Outbox) -> None:
+    """Of more than fits the newest are given, and that some were left out is said; of what fits nothing is."""
+    outbox.append([event(seq, text="x" * 1000) for seq in range(1, 101)], {})
+    found = history.recent(tmp_path, 1000, most_bytes=10_000)
+    assert [row["seq"] for row in found.records] == [*range(101 - len(found.records), 101)]
+    assert (5 < len(found.records) < 10, found.cut) == (True, True)
+    assert not history.recent(tmp_path, 3, most_bytes=10_000).cut
+    assert not history.recent(tmp_path, 1000, most_bytes=1 << 20).cut
 
 
 def test_history_without_an_outbox_is_empty(tmp_path: Path) -> None:
     """Nothing to see is not an error, and nothing is created."""
-    assert history.recent(tmp_path, 9) == []
+    assert history.recent(tmp_path, 9).records == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,3 +124,31 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         state, reason = first_state(agent)
         assert state == "refused"
         assert "No such file" in reason
+
+
+@pytest.mark.parametrize("key", ["ca", "cert", "key"])
+@pytest.mark.parametrize("kind", ["FIFO", "device", "directory", "empty", "/proc/kmsg"])
+def test_a_file_that_openssl_would_wait_for_is_named(tmp_path: Path, authority: Authority, key: str, kind: str) -> None:
+    """A FIFO, a device, a directory, nothing, a file of /proc that waits: a named state with the file, and no attempt hangs."""
+    paths = {"FIFO": tmp_path / "odd", "directory": tmp_path, "empty": tmp_path / "odd", "device": Path("/dev/zero")}
+    odd = paths.get(kind, Path(kind))
+    if kind == "FIFO":
+        os.mkfifo(odd)
+    elif kind == "empty":
+        odd.write_text("")
+    good = dict(zip(("ca", "cert", "key"), (authority.ca, *authority.issue("client")), strict=True))
+    with rig(tmp_path / "state", here(1, tls=Tls(**{name: str(path) for name, path in (good | {key: odd}).items()}))) as agent:
+        state, reason = first_state(agent)
+        assert (state, str(odd) in reason) == ("refused", True), reason
+        assert "not a regular file" in reason or "is empty" in reason
+
+
+def test_an_encrypted_key_does_not_ask_for_its_password(tmp_path: Path, authority: Authority) -> None:
+    """OpenSSL would ask on the terminal and wait; here it is a state that names the file."""
+    certificate, key = authority.issue("client")
+    locked = tmp_path / "locked.pem"
+    command = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:secret", "-out", str(locked)]
+    subprocess.run(command, check=True, capture_output=True)
+    with rig(tmp_path / "state", here(1, tls=Tls(str(authority.ca), str(certificate), str(locked)))) as agent:
+        state, reason = first_state(agent)
+        assert (state, str(certificate) in reason) == ("refused", True), reason

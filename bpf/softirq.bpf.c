@@ -10,6 +10,7 @@
 enum { HOOK_RAISE, HOOK_ENTRY, HOOK_EXIT, HOOK_HOTPLUG, HOOKS };
 enum { WHAT_STALL, WHAT_OVERLONG };
 
+#define CPUS 1024  /* of which it is known when they went off or on */
 #define VECTORS 10 /* include/linux/interrupt.h NR_SOFTIRQS, unchanged since 2.6.35 */
 
 struct softirq_ctl {
@@ -44,6 +45,16 @@ GW_KEEP(softirq_event);
 
 GW_PROBE(softirq_ctl, HOOKS);
 GW_MAP_PERCPU(vectors, struct softirq_vector, VECTORS);
+GW_MAP_ARRAY(switched_ns, __u64, CPUS, 0);
+
+/* From when on a raise is believed: a softirq that was pending when its CPU went off runs elsewhere, or never. */
+static __always_inline __u64 believed_from(gw_ctl_t *cfg)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 *last = bpf_map_lookup_elem(&switched_ns, &cpu);
+
+	return last && *last > cfg->head.since_ns ? *last : cfg->head.since_ns;
+}
 
 static __always_inline void violation(void *ctx, struct gw_stats *own, __u32 vector, __u64 now, __u32 what, __u64 value,
 				      __u64 budget)
@@ -74,7 +85,7 @@ GW_HOOK(softirq_raise, HOOK_RAISE)
 	if (!vector)
 		return;
 	vector->raised++;
-	if (vector->raised_ns < cfg->head.since_ns)
+	if (vector->raised_ns < believed_from(cfg))
 		vector->raised_ns = bpf_ktime_get_ns();
 }
 
@@ -91,7 +102,7 @@ GW_HOOK(softirq_entry, HOOK_ENTRY)
 	vector->entered_ns = now;
 	vector->count++;
 	/* The clock of one CPU does not go back, but an interrupt may raise this vector again between the lines above. */
-	if (raised < cfg->head.since_ns || raised > now) {
+	if (raised < believed_from(cfg) || raised > now) {
 		own->missed++;
 		return;
 	}
@@ -124,17 +135,12 @@ GW_HOOK(softirq_exit, HOOK_EXIT)
 		violation(ctx, own, index, now, WHAT_OVERLONG, run, cfg->run_ns);
 }
 
-/* Each step of taking a CPU off or on; those of the CPU itself run there. What was pending on it then ran elsewhere, or never. */
+/* Each step of taking a CPU off or on, wherever that step runs. */
 GW_HOOK(cpuhp_enter, HOOK_HOTPLUG)
 {
-	if ((__u32)ctx[0] != bpf_get_smp_processor_id())
-		return;
-#pragma unroll
-	for (int i = 0; i < VECTORS; i++) {
-		__u32 index = i;
-		struct softirq_vector *vector = bpf_map_lookup_elem(&vectors, &index);
+	__u32 cpu = ctx[0];
+	__u64 *last = bpf_map_lookup_elem(&switched_ns, &cpu);
 
-		if (vector)
-			vector->raised_ns = 0;
-	}
+	if (last)
+		*last = bpf_ktime_get_ns();
 }

@@ -145,12 +145,16 @@ def test_blocked_tasks_are_told_while_they_are_and_when_they_wake(tmp_path: Path
             time.sleep(0.6)
             listed = {cast("int", row["pid"]): row for row in cast("list[Data]", probe.snapshot()["blocked"])}
             first, again = (run_queue.standing(probe.maps, procfs.read_task) for _ in range(2))
-            found = probe.wait_for(lambda item: item.kind == "sched.blocked" and item.data["pid"] == child.pid)
+            # A slow disk may have blocked it before.
+            found = probe.wait_for(
+                lambda item: item.data["pid"] == child.pid and cast("float", item.data.get("blocked_us", 0)) > 850_000
+            )
     assert 200_000 < cast("float", listed[child.pid]["blocked_us"]) < 900_000
     key = next(key for key, item in first.items() if item.data["pid"] == child.pid)
     assert (first[key].subject, first[key].data["waker_pid"], first[key].data["budget_us"]) == ("vforker", None, 200_000)
     assert key in again
-    assert 850_000 < cast("float", found.data["blocked_us"]) < 2_000_000
+    assert found.kind == "sched.blocked"
+    assert cast("float", found.data["blocked_us"]) < 2_000_000
     assert found.subject == "vforker"
     assert found.data["stack"] == []
 

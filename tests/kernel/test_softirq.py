@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.kernel
 
 NET_RX = VECTORS.index("NET_RX")
 WINDOW_S = 1.0
+OFF_S = 3.0
 Key = tuple[str, int]
 
 
@@ -89,3 +91,22 @@ def test_a_stall_behind_another_softirq_is_told(delay_object: Path) -> None:
         found = probe.wait_for(lambda item: item.kind == "softirq.stall", lambda: loopback(1))
         assert 5000 < cast("float", found.data["latency_us"]) < 10**6
         assert found.data["stack"]
+
+
+@pytest.mark.skipif("GATEWARDEN_GUEST" not in os.environ, reason="takes a CPU off: only in a guest (make test-vm)")
+def test_a_cpu_that_was_off_has_no_stall(last_cpu: int) -> None:
+    """What was pending when it went off runs elsewhere: back on, nothing there has waited all the time in between."""
+    switch = Path(f"/sys/devices/system/cpu/cpu{last_cpu}/online")
+    with live.live("softirq") as probe:
+        probe.steer()
+        time.sleep(WINDOW_S)
+        switch.write_text("0")
+        try:
+            time.sleep(OFF_S)
+        finally:
+            switch.write_text("1")
+        time.sleep(WINDOW_S)
+        rows = [row for row in probe.rows("softirq") if row["cpu"] == last_cpu]
+        assert probe.stats()["cpuhp_enter"]["runs"] > 0
+    assert rows
+    assert max(cast("float", cast("Data", row["latency_us"])["max"]) for row in rows) < OFF_S * 1e6

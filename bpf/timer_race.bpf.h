@@ -52,29 +52,29 @@ enum {
 /* How sure: the kernel's own fields say so; our record of entry and exit does; a free whose size is guessed. */
 enum { BY_STATE, BY_KERNEL, BY_GUESS };
 
-#define OBJECTS 4096	 /* timers followed at a time, direct-mapped: one that gives way is only followed no longer */
-#define CPUS 128	 /* whose running callbacks are known; an edge machine has fewer */
-#define FRAMES 10	 /* of each side's stack */
-#define FRAME 48	 /* bytes of one resolved frame: symbol+0xoffset/0xsize [module] */
-#define NAME 64		 /* bytes of a callback's name with its module */
-#define FOUND 128	 /* different suspicions kept; a machine that has more is beyond counting */
-#define LOOPS 256	 /* works that a timer callback queues */
+#define OBJECTS 4096		/* timers followed at a time, direct-mapped: one that gives way is only followed no longer */
+#define CPUS 128		/* whose running callbacks are known; an edge machine has fewer */
+#define FRAMES 10		/* of each side's stack */
+#define FRAME 48		/* bytes of one resolved frame: symbol+0xoffset/0xsize [module] */
+#define NAME 64			/* bytes of a callback's name with its module */
+#define FOUND 128		/* different suspicions kept; a machine that has more is beyond counting */
+#define LOOPS 256		/* works that a timer callback queues */
 #define RESEND_NS 1000000000ULL /* one suspicion is sent again after this at the earliest */
 #define TIMER_DEFERRABLE 0x00080000 /* include/linux/timer.h, unchanged since 4.8 */
 #define STUCK_JIFFIES 1000	    /* a timer_list armed for so long past its bucket is stuck: 1 s to 10 s, by CONFIG_HZ */
 
-#define RESTART_NS 20000	    /* the core restarts a timer right after its exit; anybody else later */
-#define HRTIMER_MODE_ABS 0	    /* include/linux/hrtimer.h: as the core restarts it */
-#define PATROL_NS 1000000000ULL	    /* how often all timers are looked after */
-#define PATROL_STEP 32		    /* at one expiry, some 0.5 us */
+#define RESTART_NS 20000	/* the core restarts a timer right after its exit; anybody else later */
+#define HRTIMER_MODE_ABS 0	/* include/linux/hrtimer.h: as the core restarts it */
+#define PATROL_NS 1000000000ULL /* how often all timers are looked after */
+#define PATROL_STEP 32		/* at one expiry, some 0.5 us */
 
 struct timer_race_ctl {
 	struct gw_ctl head;
-	__u64 late_ns;	       /* an hrtimer this late, or that missed periods of this length together */
-	__u64 run_ns;	       /* a callback that holds its CPU for longer */
-	__u64 stuck_ns;	       /* an hrtimer armed for so long past its expiry */
-	__u64 past_per_window; /* starts of one timer in the past within GW_LIMIT_NS */
-	__u64 free_ns;	       /* for so long, from when it is switched on, kfree and kmem_cache_free are looked at */
+	__u64 late_ns;		/* an hrtimer this late, or that missed periods of this length together */
+	__u64 run_ns;		/* a callback that holds its CPU for longer */
+	__u64 stuck_ns;		/* an hrtimer armed for so long past its expiry */
+	__u64 past_per_window;	/* starts of one timer in the past within GW_LIMIT_NS */
+	__u64 free_ns;		/* for so long, from when it is switched on, kfree and kmem_cache_free are looked at */
 	__u64 frees_per_window; /* … and at most so many per CPU within GW_LIMIT_NS, the rest counted as skipped */
 };
 
@@ -136,7 +136,7 @@ struct key {
 struct object {
 	__u64 timer; /* its address; 0: free */
 	__u64 function;
-	__u64 deadline; /* ns of its clock for an hrtimer, jiffies for a timer_list */
+	__u64 deadline;	 /* ns of its clock for an hrtimer, jiffies for a timer_list */
 	__u64 fired_for; /* expiry of the last run, in the same unit */
 	__u64 exit_ns;
 	__u64 armed_ns; /* when it was armed that has just been cancelled: each expiry cancels first */
@@ -175,7 +175,7 @@ struct beat {
 GW_PROBE(timer_race_ctl, HOOKS);
 GW_MAP_ARRAY(objects, struct object, OBJECTS, 0);
 GW_MAP_ARRAY(running, struct side, CPUS *KINDS, 0); /* the callback of each kind on each CPU */
-GW_MAP_ARRAY(waits, __u64, CPUS, 0); /* the timer whose callback the one on this CPU waits for */
+GW_MAP_ARRAY(waits, __u64, CPUS, 0);		    /* the timer whose callback the one on this CPU waits for */
 GW_MAP_HASH(found, BPF_MAP_TYPE_HASH, struct key, struct timer_race_found, FOUND);
 GW_MAP_ARRAY(blank, struct timer_race_found, 1, 0);
 GW_MAP_HASH(loops, BPF_MAP_TYPE_LRU_HASH, __u64, __u64, LOOPS); /* work -> timer whose callback queues it */
@@ -241,10 +241,7 @@ static __always_inline struct object *follow(__u64 timer, __u64 function, __u32 
 	return object;
 }
 
-static __always_inline struct side *running_at(__u32 index)
-{
-	return bpf_map_lookup_elem(&running, &index);
-}
+static __always_inline struct side *running_at(__u32 index) { return bpf_map_lookup_elem(&running, &index); }
 
 /* The timer callback in which this CPU is, the innermost first. */
 static __always_inline struct side *inside(__u32 *kind)

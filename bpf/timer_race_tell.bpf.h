@@ -97,8 +97,13 @@ static __noinline int tell(struct gw_stats *own, struct story *story, struct sid
 static __always_inline void tell_here(void *ctx, struct gw_stats *own, struct object *object, __u32 what, __u32 sure,
 				      __u64 value, struct side *other, __u64 now)
 {
-	struct story story = {.now = now, .timer = object->timer, .function = object->function, .value = value, .what = what,
-			      .kind = object->kind, .sure = sure};
+	struct story story = {.now = now,
+			      .timer = object->timer,
+			      .function = object->function,
+			      .value = value,
+			      .what = what,
+			      .kind = object->kind,
+			      .sure = sure};
 	struct side actor = {};
 
 	take_side(ctx, &actor, object->timer, now);
@@ -109,8 +114,13 @@ static __always_inline void tell_here(void *ctx, struct gw_stats *own, struct ob
 static __always_inline void tell_armer(struct gw_stats *own, struct object *object, __u32 what, __u32 sure, __u64 value,
 				       struct side *other, __u64 now)
 {
-	struct story story = {.now = now, .timer = object->timer, .function = object->function, .value = value, .what = what,
-			      .kind = object->kind, .sure = sure};
+	struct story story = {.now = now,
+			      .timer = object->timer,
+			      .function = object->function,
+			      .value = value,
+			      .what = what,
+			      .kind = object->kind,
+			      .sure = sure};
 
 	tell(own, &story, &object->armed, other);
 }

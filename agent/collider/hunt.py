@@ -77,6 +77,8 @@ class Hunt:
             rest = [place for place in wanted if place.spot.address not in self._known()]
             self._scan(rest, window, deadline)
             open_cases = [case for case in self.candidates if not case.hot and case.balance().lost < ENOUGH]
+            if not rest and not open_cases:
+                return
             for begin in range(0, len(open_cases), REGISTERS):
                 left = self._left(deadline)
                 if left > 0:

@@ -87,6 +87,17 @@ def test_places_of_a_module() -> None:
     assert [(item.name, item.spot.length) for item in places(odd, "m")][:3] == [("a", 4), ("b", 1), ("c", 1)]
 
 
+def test_a_hunt_ends_when_nothing_is_left_to_look_at() -> None:
+    """Pins that a hunt whose every place is acquitted ends before its time."""
+    watch = Scripted(lambda spots, _seconds, _limit: window(spots, 50, 20, 1_000_000))
+    hunt = Hunt(
+        Inquiry(watch, watch, watch.pause), watch, lambda place: Case(place, lambda _ip: LOCKED_ADD), lambda _text: None
+    )
+    hunt.run(places(SYMBOLS, "lost")[:2], 1000)
+    assert len(hunt.acquitted) == 2
+    assert watch.now < 1e9
+
+
 def test_the_hunt_sorts_out() -> None:
     """Pins the hunt: writers that read and write back are watched until the end, atomic ones are acquitted, others dropped."""
 

@@ -29,8 +29,8 @@ PREFIX = "gatewarden"
 # What only grows. Anything else is a gauge, which a scraper can take the rate of just as well.
 COUNTERS = frozenset(
     (
-        *("attempts", "cancels", "count", "deletes", "dropped", "events", "exits", "expiries", "faults", "frees", "frees_skipped"),
-        *("involuntary", "lost", "migrations", "oom"),
+        *("attempts", "cancels", "count", "deletes", "dropped", "events", "exits", "expiries", "faults", "frees"),
+        *("frees_skipped", "involuntary", "lost", "migrations", "oom"),
         *("past_starts", "published", "quarantined", "raised", "run_total_ns", "signalled", "spurious", "starts", "voluntary"),
     )
 )

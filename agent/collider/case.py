@@ -145,19 +145,22 @@ class Case:
         if step is None:
             return _no_step(operations.values()), Balance(), 0
         for ip, operation in operations.items():
-            if operation.way == "load_store" and not self._confirmed(found, ip, operation):
-                return "it is not certain that what is stored is what was there plus a constant", Balance(), 0
+            if operation.way == "load_store" and (doubt := self._doubt(found, ip, operation)):
+                return doubt, Balance(), 0
         self.step = step
         return "", conservation.balance(found, step, cpus, self.spot.length), 0
 
-    def _confirmed(self, found: Sequence[Hit], ip: int, operation: Operation) -> bool:
+    def _doubt(self, found: Sequence[Hit], ip: int, operation: Operation) -> str:
+        """Say why a load and a later store are not believed to be an update of this place; empty if they are."""
         places = {operation.source.address(hit) for hit in found if hit.ip == ip} if operation.source else set()
         if places - {self.spot.address}:
-            return False
+            return "a writer stores what it read elsewhere"
         agree, pairs = conservation.borne_out(found, ip, operation.step or 0, self.spot.length)
         before = self._borne.get(ip, (0, 0))
         self._borne[ip] = agree, pairs = before[0] + agree, before[1] + pairs
-        return pairs >= BORNE_OUT and 2 * agree >= pairs
+        if pairs < BORNE_OUT:
+            return "too few writes to tell that what is stored is what was there plus a constant"
+        return "" if 2 * agree >= pairs else "it is not certain that what is stored is what was there plus a constant"
 
 
 def _no_step(operations: Collection[Operation]) -> str:

@@ -67,6 +67,7 @@ class Hunt:
     candidates: list[Case] = field(default_factory=list)
     acquitted: list[Case] = field(default_factory=list)
     scanned: set[str] = field(default_factory=set)
+    settled: set[Watched] = field(default_factory=set)
     lost: int = 0
 
     def run(self, wanted: Sequence[Watched], seconds: float) -> None:
@@ -74,7 +75,7 @@ class Hunt:
         deadline = self.clock.mono_ns() + round(seconds * SECOND_NS)
         window = SCAN_S
         while wanted and (left := self._left(deadline)) > 0:
-            rest = [place for place in wanted if place.spot.address not in self._known()]
+            rest = [place for place in wanted if place not in self.settled]
             self._scan(rest, window, deadline)
             open_cases = [case for case in self.candidates if not case.hot and case.balance().lost < ENOUGH]
             if not rest and not open_cases:
@@ -88,28 +89,28 @@ class Hunt:
     def _left(self, deadline: int) -> float:
         return (deadline - self.clock.mono_ns()) / SECOND_NS
 
-    def _known(self) -> set[int]:
-        return {case.spot.address for case in (*self.candidates, *self.acquitted)}
-
     def _scan(self, wanted: Sequence[Watched], seconds: float, deadline: int) -> None:
         for begin in range(0, len(wanted), REGISTERS):
             if self._left(deadline) <= 0:
                 return
-            group = [self.case(place) for place in wanted[begin : begin + REGISTERS]]
+            looked_at = wanted[begin : begin + REGISTERS]
+            group = [self.case(place) for place in looked_at]
             self.told(f"looking for writers of {', '.join(case.watched.name for case in group)} …")
             self.inquiry.window(group, seconds, WINDOW_HITS // REGISTERS // 4)
             self.scanned |= {case.watched.name.split("+")[0] for case in group}
-            for case in group:
-                self._sort(case)
+            self.settled |= {place for place, case in zip(looked_at, group, strict=True) if self._settles(case)}
 
-    def _sort(self, case: Case) -> None:
+    def _settles(self, case: Case) -> bool:
+        """Sort a case by its writers; False if nobody wrote there who reads first."""
         operations = [writer.operation for writer in case.writers.values()]
         if any(operation.plain for operation in operations):
             self.candidates.append(case)
-        elif operations and all(operation.atomic for operation in operations):
+            return True
+        if operations and all(operation.atomic for operation in operations):
             self.acquitted.append(case)
-        else:
-            self.lost += case.lost
+            return True
+        self.lost += case.lost
+        return False
 
     def _watch(self, cases: Sequence[Case], seconds: float) -> None:
         self.told(f"watching {', '.join(case.watched.name for case in cases)} …")

@@ -144,15 +144,14 @@ def test_blocked_tasks_are_told_while_they_are_and_when_they_wake(tmp_path: Path
         with running(str(program)) as child:
             time.sleep(0.6)
             listed = {cast("int", row["pid"]): row for row in cast("list[Data]", probe.snapshot()["blocked"])}
-            first, again = (run_queue.standing(probe.maps, procfs.read_task) for _ in range(2))
+            standing = run_queue.standing(probe.maps, procfs.read_task)
             # A slow disk may have blocked it before.
             found = probe.wait_for(
                 lambda item: item.data["pid"] == child.pid and cast("float", item.data.get("blocked_us", 0)) > 850_000
             )
     assert 200_000 < cast("float", listed[child.pid]["blocked_us"]) < 900_000
-    key = next(key for key, item in first.items() if item.data["pid"] == child.pid)
-    assert (first[key].subject, first[key].data["waker_pid"], first[key].data["budget_us"]) == ("vforker", None, 200_000)
-    assert key in again
+    told = next(item for item in standing.values() if item.data["pid"] == child.pid)
+    assert (told.subject, told.data["waker_pid"], told.data["budget_us"]) == ("vforker", None, 200_000)
     assert found.kind == "sched.blocked"
     assert cast("float", found.data["blocked_us"]) < 2_000_000
     assert found.subject == "vforker"
@@ -264,5 +263,5 @@ def test_an_entry_of_another_process_is_made_anew() -> None:
     assert cast("int", new["involuntary"]) < 10**6 <= cast("int", other["involuntary"])
     lines = {line["pid"]: line for line in cast("list[Data]", probe.probe.report(before, after)["processes"])}
     assert stranger not in lines
-    assert cast("int", lines[child.pid]["voluntary"]) > 50
+    assert 0 < cast("int", lines[child.pid]["voluntary"]) < 1000
     assert "other" not in {line["comm"] for line in lines.values()}

@@ -12,13 +12,13 @@ _OURS = (
 # The timer, work and memory interfaces: whoever calls these is the actor.
 _INTERFACE = frozenset(
     """add_timer add_timer_on add_timer_global add_timer_local mod_timer mod_timer_pending __mod_timer timer_reduce
-    enqueue_timer internal_add_timer __internal_add_timer init_timer_key do_init_timer timer_delete del_timer timer_delete_sync del_timer_sync
-    timer_delete_sync_try try_to_del_timer_sync __try_to_del_timer_sync __timer_delete_sync __timer_delete
-    __timer_delete_sync_try timer_shutdown timer_shutdown_sync detach_if_pending detach_timer
-    hrtimer_start_range_ns __hrtimer_start_range_ns hrtimer_start_range_ns_user enqueue_hrtimer hrtimer_init hrtimer_setup
-    __hrtimer_init hrtimer_setup_on_stack hrtimer_sleeper_start_expires hrtimer_try_to_cancel hrtimer_cancel remove_hrtimer
-    __remove_hrtimer __run_hrtimer hrtimer_start_expires
-    kfree kvfree kfree_sensitive kmem_cache_free __kmem_cache_free kmem_cache_free_bulk slab_free""".split()  # noqa: SIM905
+    enqueue_timer internal_add_timer __internal_add_timer init_timer_key do_init_timer timer_delete del_timer
+    timer_delete_sync del_timer_sync timer_delete_sync_try try_to_del_timer_sync __try_to_del_timer_sync
+    __timer_delete_sync __timer_delete __timer_delete_sync_try timer_shutdown timer_shutdown_sync detach_if_pending
+    detach_timer hrtimer_start_range_ns __hrtimer_start_range_ns hrtimer_start_range_ns_user enqueue_hrtimer
+    hrtimer_init hrtimer_setup __hrtimer_init hrtimer_setup_on_stack hrtimer_sleeper_start_expires hrtimer_try_to_cancel
+    hrtimer_cancel remove_hrtimer __remove_hrtimer __run_hrtimer hrtimer_start_expires kfree kvfree kfree_sensitive
+    kmem_cache_free __kmem_cache_free kmem_cache_free_bulk slab_free""".split()  # noqa: SIM905
 )
 _HARD = ("asm_sysvec_", "sysvec_", "asm_common_interrupt", "common_interrupt", "el1h_64_irq", "el0t_64_irq", "gic_handle_irq")
 _SOFT = ("__do_softirq", "handle_softirqs", "run_ksoftirqd", "run_ktimerd", "do_softirq")

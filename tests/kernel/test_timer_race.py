@@ -136,7 +136,7 @@ def test_frees_are_looked_at_for_as_long_as_told() -> None:
 
 
 def test_counts_are_those_of_the_kernel() -> None:
-    """What was looked at is counted by the hooks themselves: a timerfd that fires 40 times is at least 40 starts and expiries."""
+    """What was looked at is counted by the hooks: a timerfd that fires 40 times is at least 40 starts and expiries."""
     with live.live("timer_race") as probe:
         probe.steer()
         timer = TimerFd()

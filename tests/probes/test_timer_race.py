@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import probes
+from agent.layout import Value
 from agent.model import Data
 from agent.probes import _timer_stack, timer_race
 from tests.probes.doubles import Tables, decode_or_refuse, refuses_short
@@ -27,7 +28,16 @@ HARD = (
 def record(*frames: str, count: int = 1, **fields: object) -> bytes:
     """Give a struct timer_race_found: CPU 1 acted with this stack against CPU 0."""
     names = b"".join(name.encode().ljust(timer_race.FRAME, b"\0") for name in frames)
-    given = {"t_ns": 5, "count": count, "by_kernel": count, "timer": 0xF00, "function": 0xABC, "what": 2, "kind": 1, "sure": 1}
+    given: dict[str, object] = {
+        "t_ns": 5,
+        "count": count,
+        "by_kernel": count,
+        "timer": 0xF00,
+        "function": 0xABC,
+        "what": 2,
+        "kind": 1,
+        "sure": 1,
+    }
     given |= {
         "name": "cb [mine]",
         "actor_t_ns": 9000,
@@ -37,7 +47,7 @@ def record(*frames: str, count: int = 1, **fields: object) -> bytes:
         "actor_comm": "insmod",
     }
     given |= {"actor_frame": names, "actor_address": (1,) * len(frames) + (0,) * (timer_race.FRAMES - len(frames))}
-    return timer_race.FOUND.pack(**cast("dict[str, int]", given | fields))
+    return timer_race.FOUND.pack(**cast("dict[str, Value]", given | fields))
 
 
 @given(st.binary(max_size=2 * timer_race.FOUND.size))
@@ -106,7 +116,7 @@ def tables(*rows: bytes, starts: int = 0, looked: int = 0) -> Tables:
 
 
 def test_a_report_is_of_the_interval() -> None:
-    """Counts are those of the interval; what came up before it and not again is left out, and so is a row still being written."""
+    """Counts are those of the interval; what came up before it is left out, and so is a row still being written."""
     before = timer_race.snapshot(tables(record(count=3), record(count=1), starts=10, looked=5))
     after = timer_race.snapshot(tables(record(count=7), record(count=1), record(t_ns=0), starts=25, looked=9))
     report = timer_race.report(before, after)

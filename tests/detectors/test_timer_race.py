@@ -167,7 +167,8 @@ def report(transition: str, **more: object) -> Data:
 
 CLASSES = {
     "init_armed": "F1", "init_running": "F1", "start_running": "F2", "delete_running": "F3", "free_armed": "F4",
-    "start_freed": "F4", "free_running": "F5", "late": "F7", "overlong": "F7", "periods_missed": "F7", "stuck": "F8", "storm": "F9",
+    "start_freed": "F4", "free_running": "F5", "late": "F7", "overlong": "F7", "periods_missed": "F7",
+    "stuck": "F8", "storm": "F9",
     "rearmed_expired": "F10", "rearmed_freed": "F10", "cross_cancel": "F11",
 }  # fmt: skip
 

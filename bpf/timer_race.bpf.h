@@ -243,22 +243,25 @@ static __always_inline struct object *follow(__u64 timer, __u64 function, __u32 
 
 static __always_inline struct side *running_at(__u32 index) { return bpf_map_lookup_elem(&running, &index); }
 
-/* The timer callback in which this CPU is, the innermost first. */
+/*
+ * The timer callback in which this CPU is, the innermost first. A callback in a thread (PREEMPT_RT) may have been preempted by
+ * another task, which is in none; one in an interrupt has the interrupted task as its own.
+ */
 static __always_inline struct side *inside(__u32 *kind)
 {
-	__u32 base = bpf_get_smp_processor_id() * KINDS;
-	struct side *slot = running_at(base + KIND_HRTIMER);
+	static const __u32 order[KINDS] = {KIND_HRTIMER, KIND_HRTIMER_SOFT, KIND_TIMER};
+	__u32 base = bpf_get_smp_processor_id() * KINDS, pid = bpf_get_current_pid_tgid();
 
-	*kind = KIND_HRTIMER;
-	if (slot && slot->timer)
-		return slot;
-	slot = running_at(base + KIND_HRTIMER_SOFT);
-	*kind = KIND_HRTIMER_SOFT;
-	if (slot && slot->timer)
-		return slot;
-	slot = running_at(base + KIND_TIMER);
-	*kind = KIND_TIMER;
-	return slot && slot->timer ? slot : 0;
+#pragma unroll
+	for (int i = 0; i < KINDS; i++) {
+		struct side *slot = running_at(base + order[i]);
+
+		if (slot && slot->timer && slot->pid == pid) {
+			*kind = order[i];
+			return slot;
+		}
+	}
+	return 0;
 }
 
 static __always_inline void take_side_from(void *ctx, struct side *side, __u64 timer, __u64 now, __u64 skip)

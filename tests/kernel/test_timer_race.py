@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from agent import probes
 from agent.linux.bpf import bpf_command
 from agent.linux.libbpf import Loader
 from agent.model import Data
@@ -181,3 +182,17 @@ def test_a_healthy_kernel_is_silent() -> None:
     assert accused == []
     assert done.returncode == 0
     assert result["seen"]["starts"] > 50
+
+
+def test_functions_are_hooked_or_left_out_with_a_reason() -> None:
+    """Pins tier A and its absence: each function is hooked by a kprobe or fentry, or named with why not; tracepoints all run."""
+    probe = probes.load("timer_race")
+    loader = Loader()
+    loaded = loader.load(probes.object_path("timer_race"), probe.HOOKS)
+    stems = {hook.tracepoint for hook in probe.HOOKS if hook.functions}
+    hooked = {name.rsplit("_", 1)[0] for name in loaded.programs if name.endswith(("_kprobe", "_fentry"))}
+    assert hooked | (stems & set(loaded.left_out)) == stems
+    assert not hooked & set(loaded.left_out)
+    assert all(loaded.left_out[stem].startswith("function ") for stem in stems - hooked)
+    assert {f"{hook.tracepoint}_btf" for hook in probe.HOOKS if hook.required} <= set(loaded.programs)
+    loader.close()

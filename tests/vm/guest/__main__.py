@@ -29,9 +29,10 @@ def main() -> int:
     parser.add_argument("--unknown", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", default=",".join(DEFAULT))
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("tests", nargs="*", default=["tests/kernel"])
     arguments = parser.parse_args()
-    setting = Setting(arguments.modules, arguments.unknown, tuple(arguments.tests))
+    setting = Setting(arguments.modules, arguments.unknown, tuple(arguments.tests), quick=arguments.quick)
     table: list[dict[str, object]] = []
     passed = True
     for name in arguments.steps.split(","):

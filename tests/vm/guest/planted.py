@@ -34,7 +34,7 @@ FAULTS = (
     Planted("f2_restart", "F2", "f2_shape"),
     Planted("f3_delete", "F3", "f3_trigger"),
     Planted("f5_free", "F5", "f5_poll"),
-    Planted("f8_stuck", "F8", "f8_victim", seconds=10),
+    Planted("f8_stuck", "F8", "f8_victim", seconds=16),
     Planted("f9_storm", "F9", "f9_poll"),
     Planted("f10_rearm", "F10", "f10_watchdog"),
 )

@@ -33,7 +33,7 @@ static void owner_round(void)
 	unsigned int waited;
 
 	smp_call_function_single(TIMER_CPU, arm, NULL, true);
-	for (waited = 0; waited < 50 && !kthread_should_stop() && !planted_over(); waited++)
+	for (waited = 0; waited < 80 && !kthread_should_stop() && !planted_over(); waited++)
 		msleep(100);
 	faults += hrtimer_is_queued(&victim);
 	hrtimer_cancel(&front);

@@ -185,7 +185,7 @@ def test_a_healthy_kernel_is_silent() -> None:
 
 
 def test_functions_are_hooked_or_left_out_with_a_reason() -> None:
-    """Pins tier A and its absence: each function is hooked by a kprobe or fentry, or named with why not; tracepoints all run."""
+    """Pins tier A and its absence: each function is hooked by kprobe or fentry, or named with why not; all tracepoints run."""
     probe = probes.load("timer_race")
     loader = Loader()
     loaded = loader.load(probes.object_path("timer_race"), probe.HOOKS)

@@ -56,9 +56,13 @@ def parse(text: str) -> Target:
         found["symbol"] or "",
         int(found["address"] or "0", 16),
         bool(found["star"]),
-        int(found["offset"] or "0", 0),
+        _offset(found["offset"] or "0"),
         length,
     )
+
+
+def _offset(text: str) -> int:
+    return int(text, 16 if text.startswith("0x") else 10)
 
 
 def place(target: Target, symbols: Symbols, pointer: Callable[[int], int | None]) -> Watched:

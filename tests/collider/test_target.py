@@ -44,6 +44,7 @@ def placed(text: str, pointer: int | None = None) -> target.Watched:
         ("jiffies_64:4", 0xFFFFFFFF82000000, 4),
         ("jiffies_lock", 0xFFFFFFFF82000008, 4),  # as far as the next symbol
         ("small+2", 0xFFFFFFFF8200000E, 2),
+        ("small+02", 0xFFFFFFFF8200000E, 2),
         ("lost:frames", 0xFFFFFFFFC0001000, 8),
         ("table+0x10:1", 0xFFFFFFFFC0001020, 1),
         ("0xffffffffc0001010:4", 0xFFFFFFFFC0001010, 4),

@@ -80,10 +80,9 @@ def test_a_long_wait_is_told_with_who_held_the_cpu(last_cpu: int) -> None:
         time.sleep(0.3)  # past their start
         probe.steer(latency_us=1000)
         pids = {one.pid, two.pid}
-        found = probe.wait_for(
-            lambda item: item.kind == "sched.latency" and {item.data["pid"], item.data["running_pid"]} == pids
-        )
+        found = probe.wait_for(lambda item: item.kind == "sched.latency" and item.data["pid"] in pids)
         assert found.data["tgid"] in pids
+        assert found.data["running_pid"] != found.data["pid"]  # mostly the other; on a busy machine a third
         assert found.data["cpu"] == last_cpu
         assert cast("float", found.data["wait_us"]) > 1000
         assert str(found.data["comm"]).startswith("python")

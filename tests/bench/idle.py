@@ -79,7 +79,8 @@ def _events(box: Gateway, slices: Sequence[Slice]) -> list[float]:
     """Give the times of the records since shortly before `slices`."""
     earliest = slices[0].begun - timeline.SETTLING_S
     wall = time.time() - (time.monotonic() - earliest)
-    rows = cast("list[dict[str, int]]", box.ask("events", since_wall=wall, limit=gateway.MOST_EVENTS))
+    answer = box.ask("events", since_wall=wall, limit=gateway.MOST_EVENTS)
+    rows = cast("list[dict[str, int]]", answer["events"])
     return [row["t_mono_ns"] / 1e9 for row in rows]
 
 

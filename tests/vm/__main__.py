@@ -13,6 +13,7 @@ root is this machine's, read-only, over 9p. The tables stay in `.lab/vm/*.json`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shlex
@@ -44,26 +45,29 @@ FAST = (
 OUT = Path("/mnt")  # in the guest: what the host keeps
 
 
-def boot(chosen: Kernel, command: str, folder: Path) -> str:
-    """Run a shell command in a guest, where `folder` is OUT and writable; gives what its console said."""
+def boot(chosen: Kernel, command: str, folder: Path, console: Path) -> None:
+    """Run a shell command in a guest, where `folder` is OUT and writable; what it says goes to the file `console`."""
     vng = Path(sys.executable).with_name("vng")
     options = ["--disable-kvm", "--force-9p", "--run", str(chosen.image), "--cpus", "2", "--memory", "1G", "--cwd", "/"]
     # --verbose: without a terminal, virtme-ng passes the guest's output on only with its console.
-    with subprocess.Popen(
-        [str(vng), "--verbose", *options, f"--rwdir={OUT}={folder}", f"--qemu-opts={SHARE}", "--", command],
-        env={**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as machine:
+    with (
+        console.open("wb") as output,
+        subprocess.Popen(
+            [str(vng), "--verbose", *options, f"--rwdir={OUT}={folder}", f"--qemu-opts={SHARE}", "--", command],
+            env={**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as machine,
+    ):
         try:
-            return machine.communicate(timeout=GUEST_S)[0]
+            machine.wait(timeout=GUEST_S)
         except subprocess.TimeoutExpired:
-            os.killpg(machine.pid, signal.SIGKILL)  # QEMU is a grandchild
-            return machine.communicate()[0]
+            print(f"given up after {GUEST_S} s", flush=True)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(machine.pid, signal.SIGKILL)  # QEMU is a grandchild
 
 
 def guest(chosen: Kernel, steps: str, tests: list[str], *, quick: bool) -> list[dict[str, Any]]:
@@ -84,13 +88,13 @@ def guest(chosen: Kernel, steps: str, tests: list[str], *, quick: bool) -> list[
     ]
     options += ["--quick"] if quick else []
     run = shlex.join(map(str, [ROOT / ".venv/bin/python", "-m", "tests.vm.guest", *options, *tests]))
-    console = boot(chosen, f"{MOUNTS}; {FAST.format(root=ROOT)}; cd {ROOT} && GATEWARDEN_GUEST=1 {run}", folder)
-    (folder / "console.log").write_text(console)
+    console = folder / "console.log"
+    boot(chosen, f"{MOUNTS}; {FAST.format(root=ROOT)}; cd {ROOT} && GATEWARDEN_GUEST=1 {run}", folder, console)
     table: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
     missing = [step for step in steps.split(",") if step not in {done["step"] for done in table}]
     if missing or not all(row["passed"] for done in table for row in done["rows"]):
-        print("\n".join(line for line in console.splitlines()[-200:]), flush=True)
-    gone = {"what": "", "expected": "the guest lives", "found": f"it ended: {folder / 'console.log'}", "passed": False}
+        print("\n".join(console.read_text(errors="replace").splitlines()[-200:]), flush=True)
+    gone = {"what": "", "expected": "the guest lives", "found": f"it ended: {console}", "passed": False}
     return table + [{"step": step, "seconds": 0.0, "rows": [gone]} for step in missing]
 
 
@@ -115,6 +119,7 @@ def main() -> int:
     parser.add_argument("--steps", default=",".join(DEFAULT), help="only these steps, comma-separated")
     parser.add_argument("--pytest", default="", help="arguments for the step `probes` instead of tests/kernel, in one string")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no guest outlives us
     series = [arguments.kernel] if arguments.kernel else list(SERIES)
     if arguments.rotate is not None:
         series = [series[arguments.rotate % len(series)]]

@@ -8,7 +8,7 @@
  */
 #include "planted.h"
 
-#define BURST 3000
+#define BURST 2000
 #define REST_NS (100 * NSEC_PER_MSEC)
 #define PERIOD_NS (10 * NSEC_PER_MSEC)
 
@@ -25,7 +25,7 @@ static enum hrtimer_restart f9_poll(struct hrtimer *unused)
 		faults++;
 		hrtimer_add_expires_ns(&timer, 1); /* "the next period", which is over already */
 	} else {
-		hrtimer_forward_now(&timer, REST_NS);
+		hrtimer_set_expires(&timer, ktime_add_ns(ktime_get(), REST_NS));
 	}
 	return HRTIMER_RESTART;
 }

@@ -193,7 +193,7 @@ def test_no_right_to_publish_is_said_and_keeps_the_backlog(tmp_path: Path) -> No
     with mosquitto(tmp_path / "broker", f"acl_file {rules}") as broker, rig(tmp_path / "state", here(broker.port)) as agent:
         agent.emit(5)
         wait_for(lambda: agent.publisher is not None and "refuses messages" in str(agent.publisher.state()["reason"]), "it")
-        assert agent.spool.stats().backlog_rows == 5
+        wait_for(lambda: agent.spool.stats().backlog_rows == 5, "all five in the backlog")
         assert agent.spool.stats().quarantined == 0
 
 
@@ -202,7 +202,7 @@ def test_a_dead_broker_is_said_once_and_everything_goes_on(tmp_path: Path) -> No
     with rig(tmp_path / "state", here(free_port())) as agent:
         agent.emit(10)
         wait_for(lambda: counter(agent, "attempts") >= 3, "three attempts", 30)
-        assert agent.spool.stats().backlog_rows == 10
+        wait_for(lambda: agent.spool.stats().backlog_rows == 10, "all ten in the backlog")
         assert [state for state, _ in agent.states] == ["waiting"]
         assert "refused" in agent.states[0][1].lower()
         begun = time.monotonic()

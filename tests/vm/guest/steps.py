@@ -43,9 +43,10 @@ class Setting:
 
 def probes(setting: Setting) -> Iterator[Row]:
     """Load and attach every probe, and hold what it says against the kernel: the live tests of `tests/kernel`."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-m", "kernel", "-o", "timeout=300"]
+    quietly = ["-q", "-rfs", "--tb=short", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *quietly, "-m", "kernel", "-o", "timeout=300"]
     done = subprocess.run([*command, *setting.tests], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    print(done.stdout[-6000:] if done.returncode else "", flush=True)
+    print(done.stdout[-12000:] if done.returncode else "", flush=True)
     lines = [line for line in done.stdout.splitlines() if " passed" in line or " failed" in line]
     yield Row(" ".join(setting.tests), "all pass", lines[-1] if lines else f"exit {done.returncode}", done.returncode == 0)
 

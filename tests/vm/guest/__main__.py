@@ -9,7 +9,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.vm.guest.steps import DEFAULT, STEPS, Row, Setting
+from tests.vm.guest.rows import Row, Setting
+from tests.vm.guest.steps import DEFAULT, STEPS
 
 
 def run(name: str, setting: Setting) -> list[Row]:

@@ -7,38 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.vm.guest.planted import FAULTS, LOST, accusations, loaded, race
+from tests.vm.guest.rows import Row, Setting, Step
 
 PROVE_S, HUNT_S, HEALTHY_S, TWINS_S = 5, 60, 20, 12
 LIVEPATCH = Path("/sys/kernel/livepatch/lost_timer_patch")
 TRANSITION_S = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table."""
-
-    what: str
-    expected: str
-    found: str
-    passed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the host hands in: the planted modules, the unknown one, arguments for pytest; `quick` scans and proves less."""
-
-    modules: Path
-    unknown: Path
-    tests: tuple[str, ...]
-    quick: bool
-
-    def module(self, name: str) -> Path:
-        """Give a planted module's file."""
-        return self.modules / f"{name}.ko"
 
 
 def probes(setting: Setting) -> Iterator[Row]:
@@ -157,7 +133,7 @@ def told(found: list[tuple[str, str, str]]) -> str:
     return ", ".join(sorted({f"{fault} {callback} ({verdict})" for callback, fault, verdict in found})) or "nothing"
 
 
-STEPS: dict[str, Callable[[Setting], Iterator[Row]]] = {
+STEPS: dict[str, Step] = {
     "faults": faults,
     "twins": twins,
     "healthy": healthy,

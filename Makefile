@@ -13,9 +13,7 @@ run: build ## the agent on this machine, with a broker of its own on 127.0.0.1:1
 test: build ## everything that CI checks: linters, types, formats, and all tests that this machine can run
 	@$(VENV)/python -m pytest
 
-test-vm: build ## live tests and planted timer races on Debian's kernels 6.1, 6.12 and their -rt, in QEMU without KVM (10 minutes each)
-	@deploy/lab/install vm
-	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev,vm]'
+test-vm: vm ## live tests and planted timer races on Debian's kernels 6.1, 6.12 and their -rt, in QEMU without KVM (10 minutes each)
 	@$(VENV)/python -m tests.vm $(if $(ROTATE),--rotate $(ROTATE)) $(if $(QUICK),--quick)
 
 bench: build ## the budgets of the design, as measured / must / aim
@@ -38,10 +36,15 @@ build: .venv/installed
 system:
 	@deploy/lab/install
 
+# What `make test-vm` takes beyond `make test`.
+vm: build
+	@deploy/lab/install vm
+	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev,vm]'
+
 .venv/installed: pyproject.toml | system
 	@echo "installing Python packages into .venv"
 	@$(PYTHON) -m venv .venv
 	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-.PHONY: help run test test-vm bench format wheel clean build system
+.PHONY: help run test test-vm vm bench format wheel clean build system

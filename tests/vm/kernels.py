@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -20,6 +21,13 @@ SERIES = {
 }
 
 
+DOWNLOAD_S = 120
+
+
+class Unavailable(Exception):
+    """No virtual machine can run here: what it takes cannot be got, or it does not boot. Says which, and what apt said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One unpacked kernel: `image` to boot, `build` to compile modules against."""
@@ -30,26 +38,35 @@ class Kernel:
     build: Path
 
 
+def _apt(*command: str, cwd: Path | None = None) -> str:
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=DOWNLOAD_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{' '.join(command)}: {error}") from error
+    if done.returncode:
+        raise Unavailable(f"{' '.join(command)}: {(done.stderr.strip() or 'said nothing').splitlines()[-1]}")
+    return done.stdout
+
+
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    found = subprocess.run(["apt-cache", "pkgnames", prefix], capture_output=True, text=True, check=True)
-    return tuple(found.stdout.split())
+    return tuple(_apt("apt-cache", "pkgnames", prefix).split())
 
 
 def newest_of(series: str, names: Iterable[str]) -> str:
-    """Give the newest image package of a series among `names`. Raises SystemExit if there is none."""
+    """Give the newest image package of a series among `names`. Raises Unavailable if there is none."""
     matching = [name for name in names if re.fullmatch(SERIES[series], name)]
     if not matching:
-        raise SystemExit(f"no kernel package matches {SERIES[series]}: apt-get update")
+        raise Unavailable(f"apt knows no package {SERIES[series]} (of Debian 12, main and security)")
     return max(matching, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
 
 
 def unpacked(package: str, into: Path, sign: str) -> None:
-    """Download `package` and unpack it into a folder, unless the glob `sign` is there already."""
+    """Download `package` and unpack it into a folder, unless the glob `sign` is there already. Raises Unavailable."""
     if any(into.glob(sign)):
         return
     into.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["apt-get", "download", "-q", package], cwd=into, check=True, stderr=subprocess.DEVNULL)
+    _apt("apt-get", "download", "-q", package, cwd=into)
     for deb in into.glob("*.deb"):
         subprocess.run(["dpkg", "-x", str(deb), str(into)], check=True)
         deb.unlink()
@@ -60,9 +77,8 @@ def _headers(abi: str, into: Path) -> Path:
     version, flavour = abi.removesuffix("-amd64").removesuffix("-rt"), "-rt" if abi.endswith("-rt-amd64") else ""
     common = f"{version}-common{flavour}"
     # One package for a whole series up to 6.1, one for each version after it.
-    kbuild = next(
-        name for name in (f"linux-kbuild-{version}", f"linux-kbuild-{version[:3]}") if name in _names("linux-kbuild-")
-    )
+    whole = f"linux-kbuild-{version}"
+    kbuild = whole if whole in _names("linux-kbuild-") else f"linux-kbuild-{version[:3]}"
     for package, sign in (
         (f"linux-headers-{abi}", f"usr/src/linux-headers-{abi}/.config"),
         (f"linux-headers-{common}", f"usr/src/linux-headers-{common}/Makefile"),
@@ -76,7 +92,18 @@ def _headers(abi: str, into: Path) -> Path:
 
 
 def kernel(series: str) -> Kernel:
-    """Give a series' newest kernel, downloading it once."""
+    """Give a series' newest kernel, downloading it once. Raises Unavailable."""
+    try:
+        return _kernel(series)
+    except Unavailable:
+        if os.geteuid() != 0:
+            raise
+    _apt("apt-get", "-q", "update")  # the lists are missing, or older than what the mirror still has
+    _names.cache_clear()
+    return _kernel(series)
+
+
+def _kernel(series: str) -> Kernel:
     package = newest_of(series, _names("linux-image-6."))
     abi = package.removeprefix("linux-image-").removesuffix("-unsigned")
     unpacked(package, STORE / package, "boot/vmlinuz-*")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -15,11 +13,11 @@ from pathlib import Path
 from statistics import median
 
 from agent import probes
-from tests.bench import gateway, programs, readings
+from tests.bench import gateway, peers, programs, readings
+from tests.bench.peers import Peer
 from tests.bench.plan import Plan
 from tests.bench.programs import Pinned, Spent
 from tests.bench.table import Row
-from tests.brokers import wait_for
 
 TITLE = "eBPF cost under load, beside bpftrace"
 NEEDS = ("kernel", "root")
@@ -92,58 +90,25 @@ def measure(plan: Plan) -> Iterator[Row]:
         gateway.all_probes_run(box)
         pinned = stack.enter_context(contextlib.closing(Pinned(box.bpffs)))
         stack.enter_context(programs.counted())
-        peer, why = stack.enter_context(bpftrace())
+        peer = stack.enter_context(peers.bpftrace())
         repeats = plan.of(3, 2)
         switching = [_sample("pingpong", plan.of(8, 4), PAIRS, pinned, peer) for _ in range(repeats)]
         ticking = [_sample("timers", plan.of(5, 3), WAITERS, pinned, peer) for _ in range(repeats)]
         gateway.all_probes_run(box)
-        sizes = readings.memory(pid).alone_kib, readings.rss_kib(peer) if peer else None
+        sizes = readings.memory(pid).alone_kib, readings.rss_kib(peer.pid) if peer.pid else None
         pinned.off("run_queue")
         idle = _sample("pingpong", 2, PAIRS, pinned, peer)
     yield from (_hook(key, ticking if key[0] == "timers" else switching) for key in _hooks())
     yield from (_expiry(name, hooks, ticking) for name, hooks in PAIRS_OF.items())
-    yield from _shares(switching, why)
-    yield from _peer(switching, sizes, why)
+    yield from _shares(switching, peer.why)
+    yield from _peer(switching, sizes, peer.why)
     spent = idle.kernel[SWITCH]
     yield Row(OFF, "sched_switch while the probe is off", "ns", spent.each, note="mostly the kernel's own two clock reads")
 
 
-@contextlib.contextmanager
-def bpftrace() -> Iterator[tuple[int | None, str]]:
-    """Run runqlat; gives `(pid, "")`, or `(None, why not)`. In its own mount namespace, as tracefs may be missing here."""
-    if shutil.which("bpftrace") is None:
-        yield None, "bpftrace is not installed (apt-get install bpftrace)"
-        return
-    mounts = "mount -t tracefs tracefs /sys/kernel/tracing; mount -t debugfs debugfs /sys/kernel/debug"
-    script = Path(__file__).with_name("runqlat.bt")
-    command = ["unshare", "--mount", "sh", "-c", f'{{ {mounts}; }} 2>/dev/null; exec bpftrace "$0"', str(script)]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        if _attached(child):
-            yield child.pid, ""
-        else:
-            child.kill()
-            yield None, "bpftrace ended: " + " ".join((child.communicate()[1] or "said nothing").split())[-200:]
-    finally:
-        child.send_signal(signal.SIGINT)
-        try:
-            child.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
-
-
-def _attached(child: subprocess.Popen[str]) -> bool:
-    """Wait until all three programs of the script have run, which they do once they are attached."""
-    with contextlib.suppress(AssertionError, OSError):
-        wait_for(lambda: child.poll() is not None or programs.of_process(child.pid).runs > 0, "bpftrace", 30)
-        time.sleep(1)
-    return child.poll() is None and programs.of_process(child.pid).runs > 0
-
-
-def _sample(kind: str, length: int, count: int, pinned: Pinned, peer: int | None) -> Sample:
+def _sample(kind: str, length: int, count: int, pinned: Pinned, peer: Peer) -> Sample:
     load = [sys.executable, "-I", "-S", str(Path(__file__).with_name("load.py")), kind, str(length), str(count)]
-    kernel, own, theirs = pinned.kernel(), pinned.own(), _theirs(peer)
+    kernel, own, theirs = pinned.kernel(), pinned.own(), peer.spent()
     begun = time.monotonic()
     subprocess.run(load, stdout=subprocess.DEVNULL, check=True)
     for _ in range(20):
@@ -152,12 +117,8 @@ def _sample(kind: str, length: int, count: int, pinned: Pinned, peer: int | None
         time.monotonic() - begun,
         programs.grown(kernel, pinned.kernel()),
         programs.grown(own, pinned.own()),
-        _theirs(peer) - theirs,
+        peer.spent() - theirs,
     )
-
-
-def _theirs(peer: int | None) -> Spent:
-    return Spent() if peer is None else programs.of_process(peer)
 
 
 def _hook(key: tuple[str, str], samples: list[Sample]) -> Row:

@@ -17,10 +17,11 @@ from tests.kernel.live import live
 
 TITLE = "timer races on a healthy kernel"
 NEEDS = ("kernel", "root")
-ROWS = ("race.healthy", "race.suspects", "race.share")
+ROWS = ("race.healthy", "race.suspects", "race.share", "race.maps")
 PROBE = "timer_race"
 MUST_FAULTS = 0
 COST_S = 20
+MIB = 1 << 20
 
 
 def seconds(plan: Plan) -> int:
@@ -40,18 +41,22 @@ def measure(plan: Plan) -> Iterator[Row]:
     yield Row("race.healthy", "faults found by race scan", "", verdicts.count("fault"), MUST_FAULTS, note=seen)
     names = ", ".join(f"{row['class']} {row['callback']}" for row in found["findings"] if row["verdict"] == "suspect")
     yield Row("race.suspects", "suspicions beside them", "", verdicts.count("suspect"), note=names or "none")
-    yield _share()
+    yield from _cost()
 
 
-def _share() -> Row:
+def _cost() -> Iterator[Row]:
     with live(PROBE) as probe:
         probe.steer()
         begun = time.monotonic()
         time.sleep(COST_S)
         stats, elapsed = probe.stats().values(), time.monotonic() - begun
         starts = count(part(probe.snapshot(), "seen")["starts"])
+        size = probe.held.map_bytes()
     runs = sum(row["runs"] for row in stats)
     spent = sum(row["runs"] * row["timed_ns"] / row["timed_runs"] for row in stats if row["timed_runs"])
     share = 100 * spent / (1e9 * elapsed * len(os.sched_getaffinity(0)))
     note = f"{starts / elapsed:,.0f} starts/s, {spent / max(1, runs):.0f} ns per event of all hooks"
-    return Row("race.share", "BPF share of all CPU time", "%", share, note=note)
+    yield Row("race.share", "BPF share of all CPU time", "%", share, note=note)
+    yield Row(
+        "race.maps", "kernel memory of timer_race's maps, beside agentd.maps", "MiB", size / MIB, note="memlock of fdinfo"
+    )

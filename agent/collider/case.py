@@ -62,6 +62,8 @@ class Case:
         self.step: int | None = None
         self.hot = 0.0
         """Writes a second that were too many; 0 while they are not."""
+        self.heated = 0
+        """Windows in a row, the last one included, whose writes came too fast."""
         self._decode = decode
         self._borne: dict[int, tuple[int, int]] = {}
 

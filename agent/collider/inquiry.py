@@ -20,6 +20,7 @@ TRAP_NS, SHARE = 20_000, 0.1
 REST_S = 0.02
 HOT_PER_S = 100_000  # by the growth of the value while nothing is armed
 HOT_TRAPS_PER_S = 20_000  # while armed, when each write is slowed down by its trap
+SUSTAINED = 3  # windows in a row: a timer's callback that writes 200 times in a burst and then rests is not hot
 SECOND_NS = 1e9
 
 
@@ -34,7 +35,10 @@ class Inquiry:
     def run(self, cases: Sequence[Case], seconds: float) -> None:
         """Watch up to four cases at the same time for `seconds` in all. Raises a ProbeError."""
         deadline = self._clock.mono_ns() + round(seconds * SECOND_NS)
-        self.window(cases, TASTE_S, TASTE_HITS)
+        for _ in range(SUSTAINED):
+            self.window(cases, TASTE_S, TASTE_HITS)
+            if not any(case.heated for case in cases):
+                break
         while (left := (deadline - self._clock.mono_ns()) / SECOND_NS) > 0:
             cool = [case for case in cases if not case.hot]
             if not cool:
@@ -46,7 +50,9 @@ class Inquiry:
         trapped = self._watch.window([case.spot for case in cases], seconds, limit)
         for slot, case in enumerate(cases):
             found = case.take(trapped, slot)
-            if trapped.seen[slot] >= limit and (rate := _rate(found)) > HOT_TRAPS_PER_S:
+            rate = _rate(found, trapped.begun_ns) if trapped.seen[slot] >= limit else 0.0
+            case.heated = case.heated + 1 if rate > HOT_TRAPS_PER_S else 0
+            if case.heated >= SUSTAINED:
                 case.hot = rate
             narrow = case.narrowed(found)
             if narrow is not None:
@@ -72,6 +78,6 @@ class Inquiry:
         return int.from_bytes(self._watch.peek(case.spot.address, case.spot.length), "little")
 
 
-def _rate(found: Sequence[Hit]) -> float:
-    span = found[-1].t_ns - found[0].t_ns if len(found) > 1 else 0
-    return len(found) * SECOND_NS / span if span else 0.0
+def _rate(found: Sequence[Hit], begun_ns: int) -> float:
+    span = found[-1].t_ns - begun_ns if found else 0
+    return len(found) * SECOND_NS / span if span > 0 else 0.0

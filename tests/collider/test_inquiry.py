@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent.collider.case import Case
 from agent.collider.hunt import Hunt, places, suspects
-from agent.collider.inquiry import HOT_PER_S, SHARE, TASTE_HITS, TRAP_NS, WINDOW_HITS, Inquiry
+from agent.collider.inquiry import HOT_PER_S, SHARE, SUSTAINED, TASTE_HITS, TRAP_NS, WINDOW_HITS, Inquiry
 from agent.collider.symbols import Symbols
 from agent.collider.target import Watched
 from agent.model import Data
@@ -49,12 +49,26 @@ def test_several_at_once_share_the_limit() -> None:
 
 
 def test_too_many_traps_end_it() -> None:
-    """Pins that hits at 50,000 a second are too hot after the taste."""
+    """Pins that hits at 50,000 a second in one taste after the other are too hot."""
     watch = Scripted(lambda spots, _seconds, limit: window(spots, 4, limit, 20_000))
     case = opened()
     Inquiry(watch, watch, watch.pause).run([case], 10)
-    assert len(watch.windows) == 1
+    assert [limit for _spots, _seconds, limit in watch.windows] == [TASTE_HITS] * SUSTAINED
     assert 45_000 < case.hot < 55_000
+
+
+def test_a_burst_is_not_hot() -> None:
+    """Pins that a taste which happens to fall into a burst ends nothing: it is looked at again, then as long as was asked."""
+    watch = Scripted(
+        lambda spots, seconds, limit: (
+            window(spots, 4, limit, 20_000) if watch.now < 1e7 else window(spots, 1e3 * seconds, 50, 100_000)
+        )
+    )
+    case = opened()
+    Inquiry(watch, watch, watch.pause).run([case], 2)
+    assert (case.hot, case.heated) == (0, 0)
+    assert [limit for _spots, _seconds, limit in watch.windows][:3] == [TASTE_HITS, TASTE_HITS, WINDOW_HITS]
+    assert watch.now >= 2e9
 
 
 def test_growth_while_nothing_is_armed_ends_it() -> None:

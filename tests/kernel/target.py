@@ -55,15 +55,20 @@ class Target:
         bpf_command(_PROG_TEST_RUN, struct.pack("=4I2Q4I2Q2I", *head), program)
 
     @contextlib.contextmanager
-    def writing(self, *jobs: tuple[str, int, int], gap_s: float = 0.0) -> Iterator[dict[str, int]]:
-        """Run jobs (program, times, cpu) over and over meanwhile; gives how often each has written, complete at the end."""
+    def writing(self, *jobs: tuple[str, int, int], gap_s: float = 0.0, in_turn: bool = False) -> Iterator[dict[str, int]]:
+        """Run jobs (program, times, cpu) over and over meanwhile; gives how often each has written, complete at the end.
+
+        `in_turn`: never two at a time, so that whatever they do is no race.
+        """
         over = threading.Event()
+        turn = threading.Lock() if in_turn else contextlib.nullcontext()
         written = dict.fromkeys((program for program, _, _ in jobs), 0)
 
         def work(program: str, times: int, cpu: int) -> None:
             os.sched_setaffinity(0, {cpu})
             while not over.is_set():
-                self.run(program, times, cpu)
+                with turn:
+                    self.run(program, times, cpu)
                 written[program] += times
                 time.sleep(gap_s)
 

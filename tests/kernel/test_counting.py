@@ -30,7 +30,7 @@ MAY_BE_SILENT = {
 
 
 def stir(folder: Path) -> None:
-    """Make timers, softirqs, interrupts, switches and an exit happen."""
+    """Make timers, softirqs, interrupts, switches, a work item and an exit happen."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for _ in range(100):
             sender.sendto(b"x", ("127.0.0.1", 9))
@@ -41,6 +41,10 @@ def stir(folder: Path) -> None:
             os.fsync(file.fileno())
     for _ in range(20):
         time.sleep(0.001)
+    terminal = os.openpty()
+    os.write(terminal[0], b"x")  # what reaches a terminal's other side does so by a work item
+    for fd in terminal:
+        os.close(fd)
     subprocess.run(["true"], check=True)
 
 

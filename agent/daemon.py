@@ -16,10 +16,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agent import actions, checks, config, control, workloads
+from agent import actions, checks, config, control, recovering, workloads
 from agent.config import Config
 from agent.errors import ConfigError, GatewardenError, LoadFailed
 from agent.linux import child, evidence, facts, http, ready, sdnotify, unixserver
+from agent.linux.alarm import Alarm
+from agent.linux.brokerclient import BrokerClient
 from agent.linux.clock import SystemClock, boot_id, chance
 from agent.linux.clockstep import ClockStep
 from agent.linux.files import SnapshotFolder
@@ -38,6 +40,7 @@ from agent.probing import Probing
 from agent.reporting import Reporting
 from agent.service import Service
 from agent.status import Identity
+from agent.supervising import Supervising
 from agent.telemetry import exposition
 
 USAGE = 2
@@ -63,9 +66,22 @@ class Daemon:
         store = self._reporting.spool
         worker = Worker("actions")
         stack.callback(worker.close)
-        detectors, back = _detectors(settings), self._loop.call_soon_threadsafe
-        acts = self._actions()
-        self._pipeline = Pipeline(boot, self._clock, store, detectors, Response(), acts, worker.submit, back, self._fault)
+        acts: dict[str, Action] = {}
+        self._pipeline = Pipeline(
+            boot_id=boot,
+            clock=self._clock,
+            store=store,
+            detectors=_detectors(settings),
+            policies=[Response()],
+            actions=acts,
+            submit=lambda decision, job: worker.submit(recovering.lane(decision), job),
+            back=self._loop.call_soon_threadsafe,
+            fault=self._fault,
+        )
+        self._pipeline.arm = Alarm(self._loop, self._clock, self._pipeline.alarm, "alarm").set
+        self._supervising = Supervising(settings, self._loop, self._clock, self._pipeline, store.cursor, self._incident)
+        stack.callback(self._supervising.close)
+        acts |= self._actions()
         comms = workloads.comms(settings.workload)
         watched = workloads.watching(settings, comms)
         self._watched = workloads.watched(watched)
@@ -77,6 +93,7 @@ class Daemon:
             clock=self._clock,
             pipeline=self._pipeline,
             probing=self._probing,
+            supervising=self._supervising,
             telemetry=self._reporting,
             budget_pct=settings.budget.cpu_pct,
             status_file=settings.paths.status_file,
@@ -94,6 +111,7 @@ class Daemon:
             self._service.identity = replace(self._service.identity, tier="E", tier_reason=why)
         self._service.start()
         self._reporting.start(self._service.birth())
+        self._supervising.start()
         self._serve_control()
         self._serve_metrics()
         self._watch_deaths()
@@ -169,7 +187,10 @@ class Daemon:
         paths = self._settings.paths
         archive = SnapshotFolder(paths.state_dir / "snapshots")
         readers = {**evidence.readers(paths.broker_socket), "run_queue": self._run_queue, "events": self._events}
-        return actions.bound(actions.Tools(self._clock, self._journal, archive, readers, self._switch_off))
+        last_words = recovering.Absent("nothing keeps them")
+        broker, supervising = BrokerClient(paths.broker_socket), self._supervising
+        ports = recovering.recovery(self._settings.workload, broker, supervising.keeper, None, last_words, supervising.threads)
+        return actions.bound(actions.Tools(self._clock, self._journal, archive, readers, self._switch_off, ports))
 
     def _run_queue(self, _finding: Finding) -> Json:
         return self._probing.fresh("run_queue")

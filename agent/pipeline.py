@@ -6,16 +6,22 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar, cast
 
 from agent.model import Data, Decision, Event, Finding, Outcome, Record, Sighting, plain
 from agent.policies.recording import Recording
-from agent.ports import Action, Clock, Detector, Policy, Store
+from agent.ports import Action, Clock, Detector, Policy, Store, Timed
 
 _LATEST = 64
+_Given = TypeVar("_Given")
 
 
 def nothing() -> None:
     """Do nothing when a commit is done."""
+
+
+def disarmed(_due_ns: int | None) -> None:
+    """Do without an alarm: the regular tick is enough."""
 
 
 @dataclass(slots=True)
@@ -26,14 +32,16 @@ class Pipeline:
     clock: Clock
     store: Store
     detectors: Sequence[Detector]
-    policy: Policy
+    policies: Sequence[Policy]
     actions: Mapping[str, Action]
-    submit: Callable[[Callable[[], None]], bool]
-    """Runs an action where it may block; False if it cannot be run."""
+    submit: Callable[[Decision, Callable[[], None]], bool]
+    """Runs the action of a decision where it may block; False if it cannot be run."""
     back: Callable[[Callable[[], None]], None]
     """Runs the rest on the loop's own thread again."""
     fault: Callable[[str, Exception], None]
-    """Hears of a detector that raised."""
+    """Hears of a detector or a policy that raised."""
+    arm: Callable[[int | None], None] = disarmed
+    """Is told when `alarm` is due next (None: not before something happens), whenever something happened."""
     recording: Recording = field(default_factory=Recording)
     """Decides which events are worth a record of their own."""
     latest: deque[Event] = field(default_factory=lambda: deque(maxlen=_LATEST))
@@ -54,26 +62,56 @@ class Pipeline:
         self.latest.extend(events)
         self.store.append([plain(event) for event in events if event.seq], cursors or {}, done)
         self._follow([finding for event in events for finding in self._seen(event)])
+        self._rearm()
 
     def sample(self, sighting: Sighting) -> None:
         """Show a reading that repeats each tick to the detectors, without recording it: only what follows is worth flash."""
         self._follow(list(self._seen(self._event(sighting, False))))
+        self._rearm()
 
     def tick(self) -> None:
-        """Let time pass for the detectors."""
+        """Let time pass for the detectors, then for the policies."""
+        self._pass(self.detectors, self.policies)
+
+    def alarm(self) -> None:
+        """Let time pass for those only that wanted it at this time."""
         now = self.clock.mono_ns()
-        self._follow([finding for one in self.detectors for finding in self._guarded(one, partial(one.tick, now))])
+
+        def due(one: Detector | Policy) -> bool:
+            at = self._due(one)
+            return at is not None and at <= now
+
+        self._pass([one for one in self.detectors if due(one)], [one for one in self.policies if due(one)])
+
+    def _pass(self, detectors: Sequence[Detector], policies: Sequence[Policy]) -> None:
+        now = self.clock.mono_ns()
+        self._follow([finding for one in detectors for finding in self._guarded(one, partial(one.tick, now))])
+        self._carry_out([decision for one in policies for decision in self._guarded(one, partial(one.tick, now))])
+        self._rearm()
+
+    def _rearm(self) -> None:
+        both: list[Detector | Policy] = [*self.detectors, *self.policies]
+        known = [at for one in both if (at := self._due(one)) is not None]
+        self.arm(min(known, default=None))
+
+    def _due(self, one: Detector | Policy) -> int | None:
+        ask = cast("Timed | None", one if hasattr(one, "next_due_ns") else None)
+        if ask is None:
+            return None
+        found = self._guarded(one, lambda: (ask.next_due_ns(),))
+        return found[0] if found else None
 
     def _seen(self, event: Event) -> Iterator[Finding]:
         for detector in self.detectors:
             yield from self._guarded(detector, partial(detector.see, event))
 
-    def _guarded(self, detector: Detector, ask: Callable[[], Iterable[Finding]]) -> list[Finding]:
-        """Give what a detector concludes; a fault of its own is reported, and costs neither the event nor the others."""
+    def _guarded(self, one: Detector | Policy, ask: Callable[[], Iterable[_Given]]) -> list[_Given]:
+        """Give what `one` concludes or decides; a fault of its own is reported, and costs neither the event nor the others."""
         try:
             return list(ask())
         except Exception as error:  # noqa: BLE001 - detectors are an open set
-            self.fault(f"detector {detector.name}", error)
+            name = getattr(one, "name", None)
+            self.fault(f"detector {name}" if name else f"policy {type(one).__name__.lower()}", error)
             return []
 
     def _weighed(self, sighting: Sighting) -> tuple[Sighting, bool]:
@@ -99,14 +137,18 @@ class Pipeline:
         )
 
     def _follow(self, findings: Sequence[Finding]) -> None:
-        if not findings:
-            return
+        """Record findings, each with what is decided on it, then act."""
         records: list[Record] = []
         for finding in findings:
             self._remember(finding)
             records.append(finding)
-            records += list(self.policy.decide(finding))
-        self._record(records)
+            for policy in self.policies:
+                records += self._guarded(policy, partial(policy.decide, finding))
+        self._carry_out(records)
+
+    def _carry_out(self, records: Sequence[Record]) -> None:
+        if records:
+            self._record(records)
         for record in records:
             if isinstance(record, Decision):
                 self._act(record)
@@ -121,7 +163,7 @@ class Pipeline:
             outcome = self._failed(decision, "no such action in this agent") if action is None else action(decision)
             self.back(lambda: self._record([outcome]))
 
-        if not self.submit(run):
+        if not self.submit(decision, run):
             self._record([self._failed(decision, "the actions before it hang")])
 
     def _failed(self, decision: Decision, why: str) -> Outcome:

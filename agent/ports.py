@@ -106,6 +106,22 @@ class Probe(Protocol):
         ...
 
 
+class Link(Protocol):
+    """A module in `agent/probes/` called `<peer>_link`: it reads what a peer process or device tells, not the kernel.
+
+    A link has no BPF object, no section of `[probes]` and no switch: it runs where its peer is configured.
+    """
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - a module constant
+        """File stem = source of its events."""
+        ...
+
+    def sightings(self, message: Data) -> Iterable[Sighting]:
+        """Read one message of the peer. Raises ValueError on one that is not of the protocol's form."""
+        ...
+
+
 class Standing(Protocol):
     """What a probe module may have besides, as `standing`: for what can go on without an end that would tell of it."""
 
@@ -138,6 +154,18 @@ class Policy(Protocol):
         """Give the actions that `finding` calls for now, within cool-downs and budgets."""
         ...
 
+    def tick(self, now_ns: int) -> Iterable[Decision]:
+        """Let time pass: what a cool-down held back may be due now."""
+        ...
+
+
+class Timed(Protocol):
+    """What a detector or a policy may have besides: it is asked to `tick` at that time too, not only every 10 s."""
+
+    def next_due_ns(self) -> int | None:
+        """Give the time at which something will have changed if nothing happens before; None if nothing will."""
+        ...
+
 
 class Action(Protocol):
     """Does one thing to the machine. Never raises: a failure is an Outcome too."""
@@ -160,6 +188,66 @@ class Store(Protocol):
 
     def metric(self, payload: Data) -> None:
         """Hand over one metrics sample; a lost one is no harm."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of an order: `detail` says what was done, or why it was not; `ms` is what it took."""
+
+    ok: bool
+    detail: str
+    ms: float
+
+
+class Keeper(Protocol):
+    """The process that is the parent of the `command=` workloads. Callable from any thread."""
+
+    def order(self, verb: str, name: str, reason: str, profile: str | None = None) -> Done:
+        """Have it abort, terminate, restart, stop, start, degrade (to `profile`) or restore workload `name`; waits for the end.
+
+        Raises NotRunning without a keeper, or if it does not say in time what became of it.
+        """
+        ...
+
+
+class Units(Protocol):
+    """Services that somebody else is the parent of, by way of the broker, which knows those of its configuration."""
+
+    def unit(self, verb: str, name: str) -> str:
+        """Have systemd start, stop or restart a unit; give what it says. Raises NotRunning, Refused or BadRequest."""
+        ...
+
+    def container_restart(self, name: str) -> str:
+        """Have a container restarted; give what docker or podman says. Raises as `unit` does."""
+        ...
+
+
+class Machine(Protocol):
+    """The whole machine and its ports, by way of the broker."""
+
+    def usb_reset(self, port: str) -> str:
+        """Reset the USB device at the stable port path `port`. Raises NotRunning, Refused or BadRequest."""
+        ...
+
+    def reboot(self, reason: str) -> str:
+        """Start an orderly reboot; gives at once what was begun. Raises as `usb_reset` does."""
+        ...
+
+
+class Mcu(Protocol):
+    """The microcontroller that has the last word over the supply. Callable from any thread."""
+
+    def power_cycle(self, reason: str) -> str:
+        """Have it cut and restore the power; gives when it will. Raises NotRunning without an MCU, Refused if it will not."""
+        ...
+
+
+class Intents(Protocol):
+    """Last words that survive a reset."""
+
+    def declare(self, act: str, reason: str) -> None:
+        """Write durably (fsync, rename) that `act` is about to happen. Raises StoreError; the act then goes on without it."""
         ...
 
 

@@ -18,6 +18,7 @@ from agent.pipeline import Pipeline
 from agent.ports import Clock
 from agent.probing import Probing
 from agent.status import Footprint, Identity, Reading
+from agent.supervising import Supervising
 from agent.telemetry import exposition
 from agent.telemetry.history import Found
 
@@ -54,6 +55,7 @@ class Service:
     clock: Clock
     pipeline: Pipeline
     probing: Probing
+    supervising: Supervising
     telemetry: Telemetry
     budget_pct: float
     status_file: Path
@@ -91,6 +93,7 @@ class Service:
         self._cost = status.footprint(self._first, self._last, now, stat.uss_kib, self.probing.map_kib(), rows)
         self._last = now
         self.pipeline.sample(self._cost_sighting(rows))
+        self.supervising.tick()
         self.pipeline.tick()
         self._write_status()
         self._tell_health()
@@ -120,7 +123,8 @@ class Service:
         """Give the status object (docs/telemetry.md)."""
         uptime = (self.clock.mono_ns() - self._started_ns) / 1e9
         findings = list(self.pipeline.open.values())
-        found = status.status(self.identity, uptime, self.probing.rows(), self.telemetry.state(), findings, self._cost)
+        parts: Data = {"workloads": self.supervising.status()}
+        found = status.status(self.identity, uptime, self.probing.rows(), self.telemetry.state(), findings, self._cost, parts)
         more: Data = {"t_wall": round(self.clock.wall(), 3), "left_out": self.pipeline.recording.left_out}
         if self.pageless:
             page: Data = {"reason": self.pageless.reason, "remedy": self.pageless.remedy}

@@ -88,10 +88,19 @@ def _bpf_share(probes: Sequence[Json]) -> float | None:
 
 
 def status(
-    identity: Identity, uptime_s: float, probes: Sequence[Json], mqtt: Data, findings: Sequence[Finding], cost: Footprint | None
+    identity: Identity,
+    uptime_s: float,
+    probes: Sequence[Json],
+    mqtt: Data,
+    findings: Sequence[Finding],
+    cost: Footprint | None,
+    supervised: Data | None = None,
 ) -> Data:
-    """Give the whole object, every key of the contract present; its state is the verdict of the live checks."""
-    found = _without_state(identity, uptime_s, probes, mqtt, findings, cost)
+    """Give the whole object, every key of the contract present; its state is the verdict of the live checks.
+
+    `supervised` holds the parts `workloads`, `watchdogs` and `last_reset`, as far as there are any.
+    """
+    found = _without_state(identity, uptime_s, probes, mqtt, findings, cost) | (supervised or {})
     return {"schema": SCHEMA, "state": checks.live_verdict(found), **found}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.model import Data, Json, Severity
+from agent.ports import Done
 
 NOW = 1_760_000_000.0  # seconds since the epoch
 
@@ -100,3 +101,57 @@ class MemoryArchive:
             path = f"/snapshots/{name}.{count}"
         self.kept[path] = dict(files)
         return path
+
+
+@dataclass
+class MemoryKeeper:
+    """`Keeper`: does every order at once, or none (`error`, `refusal`), and remembers them."""
+
+    error: Exception | None = None
+    refusal: str = ""
+    orders: list[tuple[str, str, str | None]] = field(default_factory=list)
+
+    def order(self, verb: str, name: str, reason: str, profile: str | None = None) -> Done:  # noqa: ARG002 - of the port
+        """Keep it."""
+        if self.error is not None:
+            raise self.error
+        self.orders.append((verb, name, profile))
+        return Done(not self.refusal, self.refusal or f"{verb} of {name} done", 1.5)
+
+
+@dataclass
+class MemoryMachine:
+    """`Units`, `Machine`, `Mcu` and `Intents`: remembers what was asked, in order; `error` fails all of it."""
+
+    error: Exception | None = None
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def _ask(self, *words: str) -> str:
+        if self.error is not None:
+            raise self.error
+        self.asked.append(words)
+        return " ".join(words)
+
+    def unit(self, verb: str, name: str) -> str:
+        """Keep it."""
+        return self._ask("unit", verb, name)
+
+    def container_restart(self, name: str) -> str:
+        """Keep it."""
+        return self._ask("container", name)
+
+    def usb_reset(self, port: str) -> str:
+        """Keep it."""
+        return self._ask("usb", port)
+
+    def reboot(self, reason: str) -> str:
+        """Keep it."""
+        return self._ask("reboot", reason)
+
+    def power_cycle(self, reason: str) -> str:
+        """Keep it."""
+        return self._ask("power cycle", reason)
+
+    def declare(self, act: str, reason: str) -> None:
+        """Keep it."""
+        self._ask("intent", act, reason)

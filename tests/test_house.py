@@ -26,7 +26,7 @@ ROWS = (
     ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider"),
     (
         *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads"),
-        *("reporting", "owncost"),
+        *("reporting", "owncost", "supervising", "recovering"),
     ),
     ("daemon", "broker", "loader", "cli"),
 )
@@ -132,24 +132,29 @@ def test_the_rows_are_strict() -> None:
     assert all(_may_import(*pair) for pair in allowed)
 
 
+def _stems(group: str) -> list[str]:
+    return sorted(path.stem for path in (AGENT / group).glob("[a-z]*.py"))
+
+
 def _probes() -> list[str]:
-    return sorted(path.stem for path in (AGENT / "probes").glob("[a-z]*.py"))
+    return [stem for stem in _stems("probes") if not stem.endswith("_link")]
 
 
 def test_one_name_through_every_layer() -> None:
-    """Pins that a probe is a Python file, a BPF file and a test file of one name, and that NAME says the same."""
+    """Pins that a probe is a Python file, a BPF file and a test file of one name, as NAME says; a link has no BPF file."""
     sources = {path.name.removesuffix(".bpf.c") for path in (ROOT / "bpf").glob("*.bpf.c")}
     tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests/probes").glob("test_*.py")}
     assert set(_probes()) == sources, "each agent/probes/X.py needs its bpf/X.bpf.c, and the other way round"
-    assert set(_probes()) <= tests, f"write tests/probes/test_X.py for {sorted(set(_probes()) - tests)}"
-    for name in _probes():
+    stems = _stems("probes")
+    assert set(stems) <= tests, f"write tests/probes/test_X.py for {sorted(set(stems) - tests)}"
+    for name in stems:
         assert re.search(rf'^NAME = "{name}"$', (AGENT / f"probes/{name}.py").read_text(), re.MULTILINE), f"NAME of {name}"
 
 
 @pytest.mark.parametrize("group", ["probes", "detectors"])
 def test_a_file_stem_is_a_config_key(group: str, lab_config: Callable[..., Path]) -> None:
     """Pins that each probe and detector has its table in agent.toml by nothing but its file, and that no other name has one."""
-    names = [path.stem for path in (AGENT / group).glob("[a-z]*.py")]
+    names = _probes() if group == "probes" else _stems(group)
     config.check(lab_config("".join(f"[{group}.{name}]\n" for name in names)))
     with pytest.raises(ConfigError, match="nosuch"):
         config.check(lab_config(f"[{group}.nosuch]\n"))

@@ -36,13 +36,17 @@ class Always:
             yield Decision(finding.t_mono_ns, "note", finding, "because")
             yield Decision(finding.t_mono_ns, "reformat", finding, "because")
 
+    def tick(self, now_ns: int) -> Iterable[Decision]:  # noqa: ARG002 - of the port
+        """Want nothing."""
+        return ()
+
 
 def run_now(job: Callable[[], None]) -> None:
     """Run a job on this thread."""
     job()
 
 
-def at_once(job: Callable[[], None]) -> bool:
+def at_once(_decision: Decision, job: Callable[[], None]) -> bool:
     """Run a job on this thread; there is always room."""
     job()
     return True
@@ -66,7 +70,7 @@ def hub() -> tuple[Pipeline, MemoryStore, list[str]]:
             HandClock(wall_s=100.0, ns=5_000_000_000),
             store,
             [Echo()],
-            Always(),
+            [Always()],
             {"note": note},
             at_once,
             run_now,
@@ -130,7 +134,7 @@ def test_a_sample_is_shown_to_the_detectors_but_not_recorded() -> None:
 def test_an_action_that_finds_no_room_is_an_outcome() -> None:
     """When the worker's queue is full, the decision is answered by a failed outcome instead of waiting."""
     pipeline, store, noted = hub()
-    pipeline.submit = lambda _job: False
+    pipeline.submit = lambda _decision, _job: False
     pipeline.take([LATE])
     outcomes = [record for batch, _cursors in store.batches for record in batch if record["record"] == "outcome"]
     assert [outcome["ok"] for outcome in outcomes] == [False, False]
@@ -159,3 +163,63 @@ def test_a_detector_that_raises_costs_neither_the_event_nor_the_others() -> None
     assert store.batches[0][1] == {"ring": 64}
     assert noted == ["some_timer_fn"]
     assert faults == ["detector broken", "detector broken"]
+
+
+@dataclass
+class Later:
+    """A policy with something to do at a time of its own."""
+
+    due_ns: int | None
+    begun: Finding
+
+    def decide(self, finding: Finding) -> Iterable[Decision]:  # noqa: ARG002 - of the port
+        """Want nothing at once."""
+        return ()
+
+    def tick(self, now_ns: int) -> Iterable[Decision]:
+        """Want `note` once it is due."""
+        if self.due_ns is not None and now_ns >= self.due_ns:
+            self.due_ns = None
+            yield Decision(now_ns, "note", self.begun, "its time has come")
+
+    def next_due_ns(self) -> int | None:
+        """Tell when."""
+        return self.due_ns
+
+
+def test_who_has_a_time_of_its_own_is_asked_then_and_nobody_else() -> None:
+    """The alarm is armed to the earliest time that a detector or policy names, and lets time pass for those that are due."""
+    pipeline, store, noted = hub()
+    armed: list[int | None] = []
+    clock = pipeline.clock
+    assert isinstance(clock, HandClock)
+    later = Later(clock.ns + 7, Finding(1, "echo", "fan", "critical", "stuck"))
+    pipeline.policies, pipeline.arm = [later], armed.append
+    pipeline.sample(LATE)
+    assert armed == [clock.ns + 7]
+    pipeline.alarm()
+    assert noted == []
+    clock.ns += 7
+    pipeline.alarm()
+    assert noted == ["fan"]
+    assert kinds(store) == ["finding", "decision", "outcome"]  # the finding is of the sample: echo has no time of its own
+    assert armed[-1] is None
+
+
+class Wrong(Always):
+    """A policy with a fault of its own."""
+
+    def decide(self, finding: Finding) -> Iterable[Decision]:
+        """Fail on every finding."""
+        raise ZeroDivisionError(finding.subject)
+
+
+def test_a_policy_that_raises_costs_neither_the_finding_nor_the_other_policies() -> None:
+    """Several policies decide on each finding, one after the other; the fault of one is reported by name."""
+    pipeline, store, noted = hub()
+    pipeline.policies = [Wrong(), Always()]
+    faults.clear()
+    pipeline.take([LATE])
+    assert kinds(store)[:3] == ["event", "finding", "decision"]
+    assert noted == ["some_timer_fn"]
+    assert faults == ["policy wrong"]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from agent.actions._tools import Tools
@@ -17,11 +17,18 @@ LIMIT_NS = 3_000_000_000  # all readers together; each is bounded itself
 STACKS = 32
 DEPTH = 8  # of nesting searched for stacks
 
+Reader = Callable[[Finding], Json]
+
 
 def run(decision: Decision, tools: Tools) -> tuple[str, Data]:
     """Collect and keep. Raises StoreError if nothing could be kept."""
+    return kept(decision, tools, tools.collect)
+
+
+def kept(decision: Decision, tools: Tools, readers: Mapping[str, Reader]) -> tuple[str, Data]:
+    """Keep what `readers` give, in their order as long as there is time. Raises StoreError."""
     finding = decision.finding
-    collected = _collected(finding, tools)
+    collected = _collected(finding, tools, readers)
     texts = {_file_name(name, value): _text(value) for name, value in collected.items()}
     texts["decision.json"] = _text(plain(decision))
     stacks = [stack for part in (finding.data, decision.arguments, *collected.values()) for stack in _stacks(part, DEPTH)]
@@ -31,15 +38,15 @@ def run(decision: Decision, tools: Tools) -> tuple[str, Data]:
     return f"kept as {path}", {"path": path, "files": list[Json](sorted(texts))}
 
 
-def _collected(finding: Finding, tools: Tools) -> dict[str, Json]:
+def _collected(finding: Finding, tools: Tools, readers: Mapping[str, Reader]) -> dict[str, Json]:
     end = tools.clock.mono_ns() + LIMIT_NS
     return {
         name: _one(read, finding) if tools.clock.mono_ns() < end else "not read: the time of this snapshot was up"
-        for name, read in tools.collect.items()
+        for name, read in readers.items()
     }
 
 
-def _one(read: Callable[[Finding], Json], finding: Finding) -> Json:
+def _one(read: Reader, finding: Finding) -> Json:
     try:
         return read(finding)
     except Exception as error:  # noqa: BLE001 - one reader that fails leaves the others their place

@@ -62,6 +62,11 @@ class Paths:
         return self.runtime_dir / "broker.sock"
 
     @property
+    def keeper_socket(self) -> Path:
+        """Where the keeper of the workloads answers."""
+        return self.runtime_dir / "keeper" / "keeper.sock"
+
+    @property
     def status_file(self) -> Path:
         """The last status, readable when agentd is dead."""
         return self.runtime_dir / "status.json"

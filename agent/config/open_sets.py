@@ -18,9 +18,10 @@ SETS = {
 
 @cache
 def available(group: str) -> tuple[str, ...]:
-    """Give the names in the folder `agent/<group>`, sorted; helpers (`_name.py`) left out."""
+    """Give the names in the folder `agent/<group>`, sorted; helpers (`_name.py`) and links (`name_link.py`) left out."""
     folder = Path(__file__).parent.parent / group
-    return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")))
+    stems = (path.stem for path in folder.glob("*.py"))
+    return tuple(sorted(stem for stem in stems if not stem.startswith("_") and not stem.endswith("_link")))
 
 
 def options_class(group: str, name: str) -> type:

@@ -40,3 +40,19 @@ class BrokerClient:
         """
         request: Data = {"verb": "watchpoint", "what": what, "target": target, "seconds": seconds}
         return ask_fd(self._path, request, self._timeout_s)[1]
+
+    def unit(self, verb: str, name: str) -> str:
+        """Have systemd start, stop or restart a unit that the configuration names; give what it says."""
+        return str(ask(self._path, {"verb": "unit", "action": verb, "name": name}, self._timeout_s) or "")
+
+    def container_restart(self, name: str) -> str:
+        """Have a container that the configuration names restarted; give what docker or podman says."""
+        return str(ask(self._path, {"verb": "container", "action": "restart", "name": name}, self._timeout_s) or "")
+
+    def usb_reset(self, port: str) -> str:
+        """Reset the device at a stable USB port path."""
+        return str(ask(self._path, {"verb": "usb.reset", "port": port}, self._timeout_s) or "")
+
+    def reboot(self, reason: str) -> str:
+        """Start an orderly reboot."""
+        return str(ask(self._path, {"verb": "reboot", "reason": reason}, self._timeout_s) or "")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,7 @@ TOTAL = 16 * 1024 * 1024
 FILE = 256 * 1024  # of one file; what is longer is cut and says so
 _TEMPORARY = ".new-"
 _NAME = 96
+_TURN_S = 3.0  # what another thread's entry may take before this one is given up
 
 
 def safe_name(text: str) -> str:
@@ -25,12 +27,13 @@ def safe_name(text: str) -> str:
 
 
 class SnapshotFolder:
-    """At most `entries` folders of at most `total` bytes together in `path`; one process writes, any may list."""
+    """At most `entries` folders of at most `total` bytes together in `path`; one process writes (any thread), any may list."""
 
     def __init__(self, path: Path, entries: int = ENTRIES, total: int = TOTAL) -> None:
         self.path = path
         self._entries = entries
         self._total = total
+        self._turn = threading.Lock()
 
     def names(self) -> list[str]:
         """Give the whole entries, oldest first (their names begin with a time)."""
@@ -44,6 +47,14 @@ class SnapshotFolder:
         Raises StoreError, with nothing half-written listed then.
         """
         blocks = {safe_name(key): _block(text) for key, text in files.items()}
+        if not self._turn.acquire(timeout=_TURN_S):
+            raise StoreError(f"{self.path}: cannot keep {name}: the entry before it is still being written")
+        try:
+            return self._kept(name, blocks)
+        finally:
+            self._turn.release()
+
+    def _kept(self, name: str, blocks: Mapping[str, bytes]) -> str:
         temporary = self.path / f"{_TEMPORARY}{os.getpid()}"
         try:
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)

@@ -1,44 +1,61 @@
-"""One thread for work that may block (a snapshot's fsync, a broker's answer), so that the loop never does."""
+"""Threads for work that may block (a snapshot's fsync, a broker's answer), so that the loop never does."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from queue import Full, Queue
-from threading import Thread
+from threading import Condition, Thread
 
-_ROOM = 32  # jobs; policies keep their number far below
+_ROOM = 32  # jobs in line, of all keys together; policies keep their number far below
+_LANES = 8  # threads at once
 _CLOSE_S = 5.0
 
 Job = Callable[[], None]
 
 
 class Worker:
-    """Runs jobs one after the other. Jobs must not raise; the thread begins with the first one."""
+    """Runs jobs: those with one key one after the other, those with several side by side. Jobs must not raise.
+
+    A key's thread begins with its first job and ends when there is none left, so that a hung disk holds up nobody else's
+    recovery. While `_LANES` threads are busy, further keys wait.
+    """
 
     def __init__(self, name: str) -> None:
         """Start nothing yet."""
-        self._jobs: Queue[Job | None] = Queue(_ROOM)
-        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._name = name
+        self._changed = Condition()
+        self._waiting: dict[str, deque[Job]] = {}
+        self._busy: dict[str, Thread] = {}
 
-    def submit(self, job: Job) -> bool:
+    def submit(self, key: str, job: Job) -> bool:
         """Queue `job`; False if there is no room (the jobs before it hang)."""
-        if self._thread.ident is None:
-            self._thread.start()
-        try:
-            self._jobs.put_nowait(job)
-        except Full:
-            return False
+        with self._changed:
+            if sum(map(len, self._waiting.values())) >= _ROOM:
+                return False
+            self._waiting.setdefault(key, deque()).append(job)
+            self._begin()
         return True
 
     def close(self) -> None:
         """Finish what is queued, in bounded time."""
-        if self._thread.ident is None:
-            return
-        with suppress(Full):
-            self._jobs.put_nowait(None)
-        self._thread.join(_CLOSE_S)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy, _CLOSE_S)
 
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+    def _begin(self) -> None:
+        for key in [key for key in self._waiting if key not in self._busy][: _LANES - len(self._busy)]:
+            self._busy[key] = Thread(target=self._run, args=(key,), name=f"{self._name} {key}"[:15], daemon=True)
+            self._busy[key].start()
+
+    def _run(self, key: str) -> None:
+        while (job := self._next(key)) is not None:
             job()
+
+    def _next(self, key: str) -> Job | None:
+        with self._changed:
+            if waiting := self._waiting.get(key):
+                return waiting.popleft()
+            self._waiting.pop(key, None)
+            del self._busy[key]
+            self._begin()
+            self._changed.notify_all()
+            return None

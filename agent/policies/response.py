@@ -7,7 +7,7 @@ next decision for that action.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.model import Data, Decision, Finding
@@ -83,6 +83,10 @@ class Response:
                 self._held[action][why] += 1
             else:
                 yield Decision(finding.t_mono_ns, action, finding, self._reason(action, finding), _arguments(action, finding))
+
+    def tick(self, now_ns: int) -> Iterable[Decision]:  # noqa: ARG002 - decides on findings alone
+        """Do nothing: what a limit held back is not made up for."""
+        return ()
 
     def _refusal(self, action: str, finding: Finding) -> str:
         """Give why `action` must not run now, nothing if it may; then it is charged."""

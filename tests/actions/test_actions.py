@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.actions import ACTIONS, Tools, bound
+from agent.actions import ACTIONS, Recovery, Target, Tools, bound
 from agent.errors import BadRequest, StoreError
 from agent.linux.files import SnapshotFolder
-from agent.model import Data, Decision, Finding, Json, Outcome, Severity, State, plain
-from tests.doubles import HandClock, MemoryArchive, MemoryJournal
+from agent.model import Data, Decision, Finding, Json, Severity, State, plain
+from tests.doubles import HandClock, MemoryArchive, MemoryJournal, MemoryKeeper, MemoryMachine
 
 NS = 1_000_000_000
 
@@ -31,16 +31,30 @@ class Broken:
         """Fail."""
         raise StoreError("broken")
 
-    line = keep = __call__
+    line = keep = order = unit = container_restart = usb_reset = reboot = power_cycle = declare = __call__
+
+
+WORKLOADS = {
+    "tick_sched_timer": Target("tick_sched_timer", "keeper", "tick_sched_timer", ("viewer", "recorder")),
+    "viewer": Target("viewer", "unit", "viewer.service", ("recorder",)),
+    "recorder": Target("recorder", "container", "rec-1"),
+}
+
+
+def recovery(keeper: MemoryKeeper | None = None, machine: MemoryMachine | None = None) -> Recovery:
+    """Give ports that remember."""
+    every = machine or MemoryMachine()
+    return Recovery(keeper or MemoryKeeper(), every, every, every, every, WORKLOADS, lambda name: {"workload": name})
 
 
 def tools(
     collect: Mapping[str, Callable[[Finding], Json]] | None = None,
     switch_off: Callable[[str], None] = lambda _probe: None,
     clock: HandClock | None = None,
+    ports: Recovery | None = None,
 ) -> Tools:
     """Give ports that work."""
-    return Tools(clock or still(), MemoryJournal(), MemoryArchive(), collect or {}, switch_off)
+    return Tools(clock or still(), MemoryJournal(), MemoryArchive(), collect or {}, switch_off, ports or recovery())
 
 
 def decision(action: str, state: State = "degraded", data: Data | None = None, arguments: Data | None = None) -> Decision:
@@ -61,7 +75,8 @@ def snapshot(collect: Mapping[str, Callable[[Finding], Json]], data: Data | None
 
 def test_the_set_is_closed() -> None:
     """Pins the list of what this agent may do: a change here is a change of what it can do to a machine."""
-    assert set(ACTIONS) == {"log", "snapshot", "probe_off"}
+    rungs = {"capture", "terminate", "restart", "restart_dependants", "degrade", "restore", "reboot", "power_cycle"}
+    assert set(ACTIONS) == {"log", "snapshot", "probe_off", "usb_reset"} | rungs
     assert set(bound(tools())) == set(ACTIONS)
 
 
@@ -69,8 +84,12 @@ def test_the_set_is_closed() -> None:
 def test_a_failure_is_an_outcome(name: str) -> None:
     """Pins that an action whose every port fails gives an Outcome that is not ok, with the reason."""
     broken = Broken()
-    outcome = ACTIONS[name](Tools(still(), broken, broken, {}, broken))(decision(name, arguments={"probe": "timers"}))  # type: ignore[arg-type]
-    assert outcome == Outcome(5 * NS, name, "tick_sched_timer", ok=False, detail=f"{name}: broken")
+    ports = Recovery(broken, broken, broken, broken, broken, WORKLOADS)  # type: ignore[arg-type]
+    arguments: Data = {"probe": "timers", "profile": "low", "port": "1-2"}
+    outcome = ACTIONS[name](Tools(still(), broken, broken, {}, broken, ports))(decision(name, arguments=arguments))  # type: ignore[arg-type]
+    assert (outcome.action, outcome.subject, outcome.ok, outcome.data) == (name, "tick_sched_timer", False, {"ms": 0.0})
+    assert outcome.detail.startswith(f"{name}: ")
+    assert "broken" in outcome.detail
 
 
 @pytest.mark.parametrize(("state", "severity"), [("ok", "info"), ("degraded", "warning"), ("critical", "critical")])
@@ -90,7 +109,7 @@ def test_probe_off() -> None:
     off: list[str] = []
     act = ACTIONS["probe_off"](tools(switch_off=off.append))
     outcome = act(decision("probe_off", arguments={"probe": "timers"}))
-    assert (outcome.ok, off, outcome.data) == (True, ["timers"], {"probe": "timers"})
+    assert (outcome.ok, off, outcome.data) == (True, ["timers"], {"probe": "timers", "ms": 0.0})
     assert act(decision("probe_off")).detail.startswith("probe_off: the decision names no probe")
 
     def refuse(probe: str) -> None:
@@ -118,7 +137,7 @@ def test_snapshot_keeps_what_there_is() -> None:
     assert json.loads(files["decision.json"]) == json.loads(json.dumps(plain(asked)))
     assert json.loads(files["run_queue.json"]) == {"top": ["tick_sched_timer"]}
     assert files["kmsg.txt"] == "one\ntwo\n"
-    assert outcome.data == {"path": f"/snapshots/{name}", "files": sorted(files)}
+    assert outcome.data == {"path": f"/snapshots/{name}", "files": sorted(files), "ms": 0.0}
 
 
 def test_a_reader_that_fails_says_why_in_its_place() -> None:
@@ -158,7 +177,9 @@ def test_stacks_of_the_evidence() -> None:
 def test_any_evidence_is_kept(value: Json, subject: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Pins, on a real folder, that whatever a probe saw and whatever its subject is called, the snapshot is kept."""
     folder = tmp_path_factory.mktemp("any") / "snapshots"
-    ports = Tools(still(), MemoryJournal(), SnapshotFolder(folder), {"events": lambda _finding: value}, lambda _probe: None)
+    ports = Tools(
+        still(), MemoryJournal(), SnapshotFolder(folder), {"events": lambda _finding: value}, lambda _probe: None, recovery()
+    )
     finding = Finding(1, "timer_late", subject, "critical", "late", (), {"value": value})
     outcome = ACTIONS["snapshot"](ports)(Decision(1, "snapshot", finding, "test"))
     assert outcome.ok, outcome.detail

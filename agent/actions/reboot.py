@@ -1,0 +1,13 @@
+"""`reboot`: an orderly reboot of the whole machine, with its reason written durably before."""
+
+from __future__ import annotations
+
+from agent.actions import _intent
+from agent.actions._tools import Tools
+from agent.model import Data, Decision
+
+
+def run(decision: Decision, tools: Tools) -> tuple[str, Data]:
+    """Leave the last words, then have the broker reboot. Raises GatewardenError if it does not."""
+    kept = _intent.declare(decision, tools)
+    return f"{tools.recovery.machine.reboot(decision.reason[:500])}{kept}", {}

@@ -1,0 +1,223 @@
+"""agentd's end of the keeper's socket: JSON lines both ways, over one connection that is made anew whenever it breaks.
+
+The keeper says hello first; then we tell which of its numbered messages we have, and it goes on behind them. Nothing here
+judges a message: `heard(message)` gets every object that came, on the loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Event as Signal
+from threading import Lock
+
+from agent.errors import BadRequest, NotRunning
+from agent.linux import wire
+from agent.linux.loop import EpollLoop
+from agent.model import Data
+from agent.ports import Done
+
+LINE = 64 * 1024
+ORDER_S = 45.0  # a keeper gives a workload 10 s after SIGTERM, and its replacement as long again to be ready
+SOONEST_S, LATEST_S = 0.25, 5.0  # between two attempts to connect
+_UNSENT = 256 * 1024
+_CHUNK = 64 * 1024
+
+
+class KeeperClient:
+    """`ports.Keeper`; all but `order` belongs to the loop's thread.
+
+    `since(keeper)` gives the last message number that is durable here, of the keeper with that id; `greeting()` gives what
+    the keeper must know on every connection; `changed(why)` is told when the link comes up ("") or breaks.
+    """
+
+    def __init__(
+        self,
+        loop: EpollLoop,
+        path: Path,
+        heard: Callable[[Data], None],
+        since: Callable[[str], int],
+        greeting: Callable[[], Iterable[Data]],
+        changed: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._path = path
+        self._heard = heard
+        self._since = since
+        self._greeting = greeting
+        self._changed = changed
+        self._sock: socket.socket | None = None
+        self._greeted = False
+        self._in = bytearray()
+        self._out = bytearray()
+        self._pause_s = SOONEST_S
+        self._closed = False
+        self._ids = itertools.count(1)
+        self._lock = Lock()
+        self._orders: dict[int, _Order] = {}
+        self.why = "not connected yet"
+
+    @property
+    def connected(self) -> bool:
+        """Whether the keeper said hello."""
+        return self._greeted
+
+    def start(self) -> None:
+        """Connect now, and again and again until it works."""
+        if self._closed or self._sock is not None:
+            return
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        try:
+            sock.connect(str(self._path))
+        except OSError as error:
+            sock.close()
+            self._later(f"{self._path}: {error.strerror or error}")
+            return
+        self._sock = sock
+        self._loop.on_readable(sock.fileno(), self._read, "keeper")
+
+    def order(self, verb: str, name: str, reason: str, profile: str | None = None) -> Done:
+        """Give an order and wait until the keeper says what became of it. From any thread but the loop's. Raises NotRunning."""
+        order = _Order()
+        with self._lock:
+            number = next(self._ids)
+            self._orders[number] = order
+        message: Data = {"type": "order", "id": number, "verb": verb, "name": name, "reason": reason}
+        if profile is not None:
+            message["profile"] = profile
+        self._loop.call_soon_threadsafe(lambda: self._give(number, message))
+        order.answered.wait(ORDER_S)
+        with self._lock:
+            self._orders.pop(number, None)
+        if order.done is None:
+            raise NotRunning(order.why or f"the keeper did not say within {ORDER_S:g} s what became of {verb} {name}")
+        return order.done
+
+    def tell(self, message: Data) -> None:
+        """Send a message that needs no answer; without a keeper it is lost (`greeting` says all that matters)."""
+        if self._greeted:
+            self._send(message)
+
+    def close(self) -> None:
+        """End the connection and every order that waits."""
+        self._closed = True
+        self._drop("agentd stops", again=False)
+
+    def _give(self, number: int, message: Data) -> None:
+        if self._greeted:
+            self._send(message)
+        else:
+            self._fail([number], f"no keeper: {self.why}")
+
+    def _read(self) -> None:
+        assert self._sock is not None
+        try:
+            chunk = self._sock.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._drop(f"{self._path}: {error.strerror or error}")
+            return
+        if not chunk:
+            self._drop(f"{self._path}: the keeper closed the connection")
+            return
+        self._in += chunk
+        while self._sock is not None and (end := self._in.find(b"\n")) >= 0:
+            line = bytes(self._in[:end])
+            del self._in[: end + 1]
+            self._take(line)
+        if len(self._in) > LINE:
+            self._drop(f"{self._path}: a line of more than {LINE} bytes")
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = wire.decode(line)
+        except BadRequest as error:
+            self._drop(f"{self._path}: {error}")
+            return
+        if message.get("type") == "hello":
+            self._greet(message)
+        elif message.get("type") == "done":
+            self._done(message)
+            return
+        self._heard(message)
+
+    def _greet(self, hello: Data) -> None:
+        keeper = str(hello.get("keeper"))
+        self._greeted, self._pause_s, self.why = True, SOONEST_S, ""
+        self._send({"type": "subscribe", "keeper": keeper, "since": self._since(keeper)})
+        for message in self._greeting():
+            self._send(message)
+        self._changed("")
+
+    def _done(self, message: Data) -> None:
+        number, ms = message.get("id"), message.get("ms")
+        with self._lock:
+            order = self._orders.get(number) if isinstance(number, int) else None
+        if order is not None:
+            took = float(ms) if isinstance(ms, int | float) else 0.0
+            order.done = Done(message.get("ok") is True, str(message.get("detail") or "")[:1000], took)
+            order.answered.set()
+
+    def _send(self, message: Data) -> None:
+        self._out += wire.encode(message)
+        if len(self._out) > _UNSENT:
+            self._drop(f"{self._path}: the keeper does not read")
+            return
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._sock is None:
+            return
+        try:
+            while self._out:
+                del self._out[: self._sock.send(self._out)]
+        except BlockingIOError:
+            self._loop.on_writable(self._sock.fileno(), self._flush)
+            return
+        except OSError as error:
+            self._drop(f"{self._path}: {error.strerror or error}")
+            return
+        self._loop.on_writable(self._sock.fileno(), None)
+
+    def _drop(self, why: str, *, again: bool = True) -> None:
+        if self._sock is not None:
+            self._loop.forget(self._sock.fileno())
+            self._sock.close()
+            self._sock = None
+        was, self._greeted = self._greeted, False
+        self._in.clear()
+        self._out.clear()
+        with self._lock:
+            waiting = list(self._orders)
+        self._fail(waiting, f"the keeper went away: {why}")
+        if was and again:
+            self._changed(why)
+        if again:
+            self._later(why)
+
+    def _later(self, why: str) -> None:
+        self.why = why
+        self._loop.once(self._pause_s, self.start, "keeper connect")
+        self._pause_s = min(2 * self._pause_s, LATEST_S)
+
+    def _fail(self, numbers: Iterable[int], why: str) -> None:
+        with self._lock:
+            found = [order for number in numbers if (order := self._orders.get(number)) is not None]
+        for order in found:
+            order.why = why
+            order.answered.set()
+
+
+class _Order:
+    """One order that waits for its answer."""
+
+    __slots__ = ("answered", "done", "why")
+
+    def __init__(self) -> None:
+        self.answered = Signal()
+        self.done: Done | None = None
+        self.why = ""

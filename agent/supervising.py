@@ -1,0 +1,173 @@
+"""The workloads as agentd sees them: the link to their keeper, what it tells, and what each tick adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.config import Config, Workload
+from agent.linux import procfs, threads
+from agent.linux.keeperclient import KeeperClient
+from agent.linux.loop import EpollLoop
+from agent.model import Data, Json, Sighting
+from agent.pipeline import Pipeline
+from agent.ports import Clock
+from agent.probes import keeper_link
+
+_SOURCE = "agent"
+
+
+@dataclass(slots=True)
+class Row:
+    """One workload as last told. `pid` is None while it does not run, or where nobody told it."""
+
+    workload: Workload
+    state: str = "unknown"
+    pid: int | None = None
+    reason: str = ""
+    restarts: int = 0
+    ready: bool = False
+    said: str = ""
+    last_recovery_ms: float | None = None
+
+
+class View(Protocol):
+    """What the thinking parts tell of one workload, for its row."""
+
+    def __call__(self, name: str, now_ns: int) -> Data:
+        """Give some of the keys of a row."""
+        ...
+
+
+class Supervising:
+    """Owns the link to the keeper; the actions give their orders through `keeper`."""
+
+    def __init__(
+        self,
+        settings: Config,
+        loop: EpollLoop,
+        clock: Clock,
+        pipeline: Pipeline,
+        cursor: Callable[[str], int],
+        say: Callable[[str], None],
+    ) -> None:
+        """Connect to nothing yet. `cursor` gives the last committed message number by its key; `say` tells an operator."""
+        self._clock = clock
+        self._pipeline = pipeline
+        self._cursor = cursor
+        self._say = say
+        self.rows = {one.name: Row(one) for one in settings.workload}
+        self.views: Sequence[View] = ()
+        self._keeper_id = ""
+        self._told = 0
+        self.bad_messages = 0
+        path = settings.paths.keeper_socket
+        self.keeper = KeeperClient(loop, path, self._heard, self._since, self._greeting, self._changed)
+
+    def start(self) -> None:
+        """Tell the detectors what is configured, and connect if a workload is the keeper's."""
+        for row in self.rows.values():
+            self._pipeline.sample(self._sighting("workload.known", row.workload.name, _known(row.workload)))
+        if any(row.workload.command for row in self.rows.values()):
+            self.keeper.start()
+
+    def close(self) -> None:
+        """End the link."""
+        self.keeper.close()
+
+    def tick(self) -> None:
+        """Show the detectors how much the machine, and each workload, was held up."""
+        if not self.rows:
+            return
+        self._pipeline.sample(self._sighting("machine.pressure", "psi", _pressure()))
+        for name, row in self.rows.items():
+            waited = threads.waits(row.pid) if row.pid is not None else None
+            if waited is not None:
+                data: Data = {"wait_us_total": waited[0], "run_us_total": waited[1]}
+                self._pipeline.sample(self._sighting("workload.starved", name, data))
+
+    def threads(self, name: str) -> Json:
+        """Read where the threads of a workload stand. From any thread."""
+        pid = self.rows[name].pid
+        return f"no process of {name} is known" if pid is None else threads.read(pid)
+
+    def status(self) -> list[Json]:
+        """Give the `workloads` part of the status."""
+        now = self._clock.mono_ns()
+        return [self._row(row, now) for row in self.rows.values()]
+
+    def _row(self, row: Row, now_ns: int) -> Data:
+        found: Data = dict.fromkeys(("deadline_s", "margin_s", "margin_p1_s"))
+        found |= {"misses": 0, "last_rung": None, "next_rung": None, "last_recovery_ms": None, "hold_until": None}
+        for view in self.views:
+            found |= view(row.workload.name, now_ns)
+        own: Data = {"name": row.workload.name, "state": row.state, "pid": row.pid, "restarts": row.restarts}
+        return {**own, **found, "reason": row.reason, "ready": row.ready, "required": row.workload.required, "said": row.said}
+
+    def _since(self, keeper: str) -> int:
+        self._keeper_id = keeper
+        self._told = self._cursor(self._key())
+        return self._told
+
+    def _key(self) -> str:
+        return f"{self._pipeline.boot_id}/keeper/{self._keeper_id}"[:128]
+
+    def _greeting(self) -> Iterable[Data]:
+        for row in self.rows.values():
+            limits = row.workload.restart
+            if row.workload.command:
+                yield {"type": "budget", "name": row.workload.name, "burst": limits.burst, "window_s": limits.window_s}
+
+    def _changed(self, why: str) -> None:
+        self._say(f"keeper: {why}" if why else "keeper: connected")
+        for row in self.rows.values():
+            if why and row.workload.command:
+                row.state, row.reason = "unknown", f"the keeper does not answer: {why}"
+        self._pipeline.take([self._sighting("workload.link", "keeper", {"up": not why}, bad=bool(why))])
+
+    def _heard(self, message: Data) -> None:
+        try:
+            found = [one for one in keeper_link.sightings(message) if one.subject in self.rows]
+        except ValueError as error:
+            self.bad_messages += 1
+            self._pipeline.fault("keeper link", error)
+            return
+        for sighting in found:
+            self._note(sighting)
+        number = message.get("seq")
+        if isinstance(number, int) and number > self._told:
+            self._told = number
+            self._pipeline.take(found, {self._key(): number})
+        else:  # told before, or never worth a record
+            for sighting in found:
+                self._pipeline.sample(sighting)
+
+    def _note(self, sighting: Sighting) -> None:
+        row, data = self.rows[sighting.subject], sighting.data
+        if sighting.kind == "workload.state":
+            row.state, row.reason, row.said = str(data["state"]), str(data["reason"]), str(data["status"])
+            pid, restarts = data["pid"], data["restarts"]
+            row.pid = pid if isinstance(pid, int) else None
+            row.restarts = restarts if isinstance(restarts, int) else 0
+            row.ready = data["ready"] is True
+
+    def _sighting(self, kind: str, subject: str, data: Data, *, bad: bool = False) -> Sighting:
+        return Sighting(self._clock.mono_ns(), _SOURCE, kind, subject, "warning" if bad else "info", data)
+
+
+def _known(workload: Workload) -> Data:
+    beats = workload.notify == "watchdog" or workload.probe is not None
+    liveness = "watchdog" if beats else workload.notify
+    return {"deadline_s": workload.deadline_s, "ceiling_s": None, "liveness": liveness}
+
+
+def _pressure() -> Data:
+    found = procfs.read_pressure()
+    data: Data = {}
+    for resource, one in found.items():
+        for name in ("some", "full"):
+            stall = getattr(one, name, None)
+            if stall is not None:
+                data[f"{resource}_{name}_us_total"] = stall.total_us
+    return data

@@ -1,0 +1,55 @@
+"""The threads of the actions: order within a key, none of one key waiting for another's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from agent.linux.worker import Worker
+
+WAIT_S = 10
+
+
+def waiting(event: threading.Event) -> Callable[[], None]:
+    """Give a job that hangs until `event`."""
+
+    def job() -> None:
+        event.wait(WAIT_S)
+
+    return job
+
+
+def test_jobs_of_one_key_keep_their_order() -> None:
+    """Pins that a capture is over before the restart after it begins."""
+    worker, done = Worker("test"), list[int]()
+    for number in range(20):
+        assert worker.submit("camera-1", lambda number=number: done.append(number))  # type: ignore[misc]
+    worker.close()
+    assert done == list(range(20))
+
+
+def test_a_job_that_hangs_holds_up_its_own_key_alone() -> None:
+    """Pins that one stubborn workload does not delay the recovery of another."""
+    worker, stuck, other = Worker("test"), threading.Event(), threading.Event()
+    worker.submit("stubborn", waiting(stuck))
+    worker.submit("other", other.set)
+    assert other.wait(WAIT_S)
+    stuck.set()
+    worker.close()
+
+
+def test_there_is_an_end_to_waiting() -> None:
+    """Pins the bounds: eight threads, and at most 32 jobs in line; what waited runs when a thread is free; threads end."""
+    worker, stuck = Worker("test"), threading.Event()
+    done = list[str]()
+    before = threading.active_count()
+    for number in range(8):
+        worker.submit(f"key-{number}", waiting(stuck))
+    worker.submit("late", lambda: done.append("late"))
+    accepted = sum(worker.submit("key-0", lambda: None) for _ in range(40))
+    assert accepted <= 32
+    assert threading.active_count() - before == 8
+    stuck.set()
+    worker.close()
+    assert done == ["late"]
+    assert threading.active_count() == before

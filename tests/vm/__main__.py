@@ -47,6 +47,14 @@ FAST = (
     "mkdir -p /run/fast {root} && mount -t 9p -o trans=virtio,version=9p2000.L,cache=loose,msize=512000,ro fast /run/fast && "
     "mount --bind /run/fast/usr /usr && mount --bind /run/fast{root} {root}; export PYTHONPYCACHEPREFIX=/tmp/pycache"
 )
+# What a kernel package and its headers have under /lib/modules: BCC looks for the headers there, and modprobe for modules. The
+# machine whose root this is may have no such folder.
+MODULES = (
+    "{{ mkdir -p /lib/modules 2>/dev/null || {{ mkdir /run/lib /run/work && mount -t overlay "
+    "-o lowerdir=/usr/lib,upperdir=/run/lib,workdir=/run/work overlay /usr/lib && mkdir /lib/modules; }}; }} && "
+    "mount -t tmpfs modules /lib/modules && mkdir /lib/modules/{abi} && "
+    "cd /lib/modules/{abi} && ln -s {build} build && ln -s {source} source && ln -s {modules}/* ."
+)
 OUT = Path("/mnt")  # in the guest: what the host keeps
 BOOTED = "booted"
 
@@ -109,7 +117,9 @@ def guest(chosen: Kernel, steps: str, tests: list[str], *, quick: bool) -> list[
     options = ["--steps", steps, "--begin", begin_s, *(["--quick"] if quick else [])]
     run = shlex.join(map(str, [ROOT / ".venv/bin/python", "-m", "tests.vm.guest", *files, *options, *tests]))
     share = FAST.format(root=ROOT)
-    console = boot(chosen, f"touch {OUT / BOOTED}; {MOUNTS}; {share}; cd {ROOT} && GATEWARDEN_GUEST=1 {run}", folder, limit_s)
+    places = MODULES.format(abi=chosen.abi, build=chosen.build, source=chosen.source, modules=chosen.modules)
+    command = f"touch {OUT / BOOTED}; {MOUNTS}; {share}; {places}; cd {ROOT} && GATEWARDEN_GUEST=1 {run}"
+    console = boot(chosen, command, folder, limit_s)
     table: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
     missing = [step for step in steps.split(",") if step not in {done["step"] for done in table}]
     if missing or not all(row["passed"] for done in table for row in done["rows"]):

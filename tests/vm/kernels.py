@@ -30,12 +30,14 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One unpacked kernel: `image` to boot, `build` to compile modules against."""
+    """One unpacked kernel: `image` to boot, its `modules`, `build` and `source` to compile others against."""
 
     package: str
     abi: str
     image: Path
+    modules: Path
     build: Path
+    source: Path
 
 
 def _apt(*command: str, cwd: Path | None = None) -> str:
@@ -72,8 +74,8 @@ def unpacked(package: str, into: Path, sign: str) -> None:
         deb.unlink()
 
 
-def _headers(abi: str, into: Path) -> Path:
-    """Unpack what compiles modules for a kernel, and point its absolute paths into `into`."""
+def _headers(abi: str, into: Path) -> tuple[Path, Path]:
+    """Unpack what compiles modules for a kernel, and point its absolute paths into `into`; give build and source folder."""
     version, flavour = abi.removesuffix("-amd64").removesuffix("-rt"), "-rt" if abi.endswith("-rt-amd64") else ""
     common = f"{version}-common{flavour}"
     # One package for a whole series up to 6.1, one for each version after it.
@@ -88,7 +90,7 @@ def _headers(abi: str, into: Path) -> Path:
     build = into / "usr/src" / f"linux-headers-{abi}"
     makefile = build / "Makefile"
     makefile.write_text(re.sub(r"include \S*/usr/src/", f"include {into}/usr/src/", makefile.read_text()))
-    return build
+    return build, build.with_name(f"linux-headers-{common}")
 
 
 def kernel(series: str) -> Kernel:
@@ -107,4 +109,6 @@ def _kernel(series: str) -> Kernel:
     package = newest_of(series, _names("linux-image-6."))
     abi = package.removeprefix("linux-image-").removesuffix("-unsigned")
     unpacked(package, STORE / package, "boot/vmlinuz-*")
-    return Kernel(package, abi, next((STORE / package).glob("boot/vmlinuz-*")), _headers(abi, STORE / f"headers-{abi}"))
+    modules = STORE / package / "lib/modules" / abi
+    image = next((STORE / package).glob("boot/vmlinuz-*"))
+    return Kernel(package, abi, image, modules, *_headers(abi, STORE / f"headers-{abi}"))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.vm import kernels
+from tests.vm.__main__ import show
 from tests.vm.guest.planted import FAULTS, LOST, accusations
 from tests.vm.guest.steps import told
 
+ROOT = kernels.ROOT
 MODULES = Path(__file__).parent / "modules"
 # The patch is no fault; it repairs one.
 PATCHES = {"lost_timer_patch"}
@@ -62,3 +68,27 @@ def test_benign_findings_and_late_emulated_cpus_accuse_nobody() -> None:
     assert accusations(report) == [("c", "F3", "fault")]
     assert told(accusations(report)) == "F3 c (fault)"
     assert told([]) == "nothing"
+
+
+def test_a_machine_that_can_run_none_says_so() -> None:
+    """Pins exit code 77 and a reason, by which CI tells a machine at fault from a kernel at fault: a race takes two CPUs."""
+    command = [sys.executable, "-m", "tests.vm", "--kernel", "6.1"]
+    one = min(os.sched_getaffinity(0))
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, {one})
+    )
+    assert (done.returncode, done.stdout) == (77, "SKIPPED: no virtual machine can run here: a race takes two CPUs\n")
+
+
+def test_steps_that_would_begin_too_late_are_said_to_be_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pins that a slow machine leaves steps out by name, not silently, and that this is no failure."""
+    out = tmp_path / "table.json"
+    files = ["--modules", str(tmp_path), "--unknown", str(tmp_path / "m.ko"), "--out", str(out)]
+    command = [sys.executable, "-m", "tests.vm.guest", *files, "--steps", "hunt,probes", "--begin", "-1"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    table = json.loads(out.read_text())
+    assert [done["step"] for done in table] == ["hunt", "probes"]
+    assert show("linux-image", table, 0.0)
+    said = capsys.readouterr().out
+    assert said.count("SKIPPED") == 2
+    assert "no step begins after" in said

@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent import config, probes
+from agent import config, placing, probes
 from agent.config import Config
 from agent.errors import BpfError, ConfigError, LoadFailed, ProbeError
+from agent.kernelnames import Placement
 from agent.linux import handover, pins
 from agent.linux.attached import Attached
 from agent.linux.bpf import possible_cpus
@@ -70,7 +71,7 @@ def _load(settings: Config, bpffs: Path) -> list[Loading]:
     if pins.prepare(bpffs):
         _mark(bpffs).touch()
     loader = Loader()
-    results = [_pin_one(loader, bpffs, name) for name in settings.probes.enabled]
+    results = [_pin_one(loader, bpffs, name, settings.probes.options[name]) for name in settings.probes.enabled]
     wanted = {
         pins.folder_of(bpffs, name, path) for name in settings.probes.enabled if (path := probes.object_path(name)).exists()
     }
@@ -80,19 +81,29 @@ def _load(settings: Config, bpffs: Path) -> list[Loading]:
     return results
 
 
-def _pin_one(loader: Loader, bpffs: Path, name: str) -> Loading:
+def _pin_one(loader: Loader, bpffs: Path, name: str, options: object) -> Loading:
     try:
         probe = probes.load(name)
         path = probes.object_path(name)
-        if path.exists() and pins.folder_of(bpffs, name, path).exists():
-            return Loading(name, "present")
-        loaded = load_object(loader, probe)
+        placement = placing.wanted(probe, options)
+        if path.exists() and (folder := pins.folder_of(bpffs, name, path)).exists():
+            if placing.holds(folder, placement):
+                return Loading(name, "present", "; ".join(placement.lacking))
+            pins.remove(folder)  # other addresses: a module was loaded anew, or the configuration is another
+        loaded = _placed(load_object(loader, probe), placement)
         pins.pin(pins.folder_of(bpffs, name, path), loaded, probe.STEERED)
         return Loading(name, "loaded", "; ".join(loaded.left_out.values()))
     except ProbeError as error:
         return Loading(name, "failed", error.reason, error.remedy)
     except (BpfError, OSError) as error:
         return Loading(name, "failed", f"pinning: {error}", "umount and mount the bpffs again")
+
+
+def _placed(loaded: Loaded, placement: Placement) -> Loaded:
+    """Fill in the addresses, and note those that could not be found."""
+    placing.fill(loaded.maps, placement)
+    loaded.left_out |= {text: text for text in placement.lacking}
+    return loaded
 
 
 def unload(settings: Config) -> list[str]:
@@ -134,7 +145,8 @@ def measuring(settings: Config, names: Sequence[str]) -> Iterator[Measuring]:
         attached: dict[str, tuple[Probe, Attached]] = {}
         for name in names:
             probe = probes.load(name)
-            held = Attached(*load_object(loader, probe).duplicated(), possible_cpus())
+            placement = placing.wanted(probe, settings.probes.options[name])
+            held = Attached(*_placed(load_object(loader, probe), placement).duplicated(), possible_cpus())
             stack.callback(held.close)
             held.maps.steer(probe.steer(settings.probes.options[name], held.maps))
             attached[name] = (probe, held)
@@ -152,7 +164,9 @@ def give(settings: Config, fd: int) -> None:
             return
         for name in settings.probes.enabled:
             try:
-                handover.send_loaded(end, name, load_object(loader, probes.load(name)))
+                probe = probes.load(name)
+                placement = placing.wanted(probe, settings.probes.options[name])
+                handover.send_loaded(end, name, _placed(load_object(loader, probe), placement))
             except ProbeError as error:
                 handover.send_error(end, name, error)
 

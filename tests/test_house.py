@@ -22,11 +22,11 @@ AGENT = ROOT / "agent"
 # Who may import whom: only what stands in an earlier row. Inside the third row, only one's own package.
 ROWS = (
     ("model", "errors", "kinds", "histogram", "layout", "narrow", "regular"),
-    ("ports", "config", "place", "atomic"),
+    ("ports", "kernelnames", "config", "place", "atomic"),
     ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider"),
     (
         *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads"),
-        *("reporting", "owncost", "supervising", "recovering"),
+        *("reporting", "owncost", "placing", "supervising", "recovering"),
     ),
     ("daemon", "broker", "loader", "cli"),
 )

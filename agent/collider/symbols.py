@@ -66,6 +66,20 @@ class Symbols:
             raise BadRequest(f"{len(data)} symbols are called {bare}: {', '.join(_choice(symbol) for symbol in data[:8])}")
         return data[0]
 
+    def function(self, name: str) -> Symbol:
+        """Give the function `name`, or `module:name`. Raises BadRequest for one that is unknown, ambiguous, or data."""
+        module, _, bare = name.rpartition(":")
+        found = [symbol for symbol in self._by_name.get(bare, []) if not module or symbol.module == module]
+        text = [symbol for symbol in found if symbol.kind in TEXT]
+        if len(text) == 1:
+            return text[0]
+        if text:
+            raise BadRequest(f"{len(text)} functions are called {bare}: {', '.join(_choice(symbol) for symbol in text[:8])}")
+        if found:
+            raise BadRequest(f"{name} is no function (kind {found[0].kind!r} in /proc/kallsyms)")
+        near = self.near(bare, TEXT)
+        raise BadRequest(f"no kernel function {name!r}" + (f", did you mean {' or '.join(near)}?" if near else ""))
+
     def refused(self, symbol: Symbol) -> str | None:
         """Say why a symbol cannot be watched, None if it can."""
         if symbol.kind in TEXT:
@@ -76,13 +90,13 @@ class Symbols:
             return f"is no data (kind {symbol.kind!r} in /proc/kallsyms)"
         return None
 
-    def near(self, name: str) -> list[str]:
-        """Give the names of data that look most like `name`."""
+    def near(self, name: str, kinds: frozenset[str] = DATA) -> list[str]:
+        """Give the names of symbols of these kinds that look most like `name`."""
         head = name[:1].lower()
         names = {
             symbol.name
             for symbol in self._rows
-            if symbol.kind in DATA and abs(len(symbol.name) - len(name)) <= 3 and symbol.name[:1].lower() == head
+            if symbol.kind in kinds and abs(len(symbol.name) - len(name)) <= 3 and symbol.name[:1].lower() == head
         }
         return difflib.get_close_matches(name, sorted(names), NEAREST, 0.7)
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Records and maps of conservation.bpf.c. */
+#ifndef GW_CONSERVATION_BPF_H
+#define GW_CONSERVATION_BPF_H
+
+#include "common.bpf.h"
+
+enum { HOOK_TIMER_ENTRY, HOOK_TIMER_EXIT, HOOK_HRTIMER_ENTRY, HOOK_HRTIMER_EXIT, HOOKS };
+enum { KIND_TIMER, KIND_HRTIMER, KIND_HRTIMER_SOFT, KINDS };
+
+#define PLACES 8	       /* counters: each is a read of memory at each of its callbacks */
+#define CALLBACKS 64	       /* PLACES * 8 */
+#define NAME 64		       /* of a place as it is configured */
+#define REASON 128	       /* why it could not be found */
+#define SETTLE_NS 10000	       /* on weakly ordered CPUs: until what another CPU wrote is seen, and more */
+#define TELL_NS 10000000000ULL /* one event of a place and CPU in so long */
+
+struct conservation_ctl {
+	struct gw_ctl head;
+};
+
+struct conservation_place {
+	__u64 address; /* 0: none, see `reason` */
+	__u64 step;
+	__u32 length;
+	__u32 _pad;
+	char name[NAME];
+	char reason[REASON];
+};
+
+/* Of all CPUs. */
+struct conservation_sum {
+	__u64 started;
+	__u64 ended;
+	__u64 ended_ns;
+	__u64 overlaps;
+	__u64 shorts; /* windows without overlap that grew by less than they should */
+	__u64 falls;  /* windows in which it fell, or with overlap did not grow at all */
+};
+
+/* Of one CPU. The sums are over its windows, which do not overlap; those of two CPUs do. */
+struct conservation_row {
+	__u64 ended;
+	__u64 value;
+	__u64 overlaps;
+	__u32 known; /* the three above are those of a quiet moment */
+	__u32 busy;  /* written to by what this interrupt has interrupted */
+	__u64 calls;
+	__u64 alone; /* calls in windows without overlap */
+	__u64 expected;
+	__u64 growth;
+	__u64 deficit; /* of windows with overlap */
+	__u64 windows; /* with a deficit */
+	__u64 unread;
+	__u64 told_ns;
+};
+
+struct conservation_event {
+	__u64 t_ns;
+	__u64 address;
+	__u64 step;
+	__u64 calls;
+	__u64 alone;
+	__u64 expected;
+	__u64 growth;
+	__u64 deficit;
+	__u64 windows;
+	__u64 shorts;
+	__u64 falls;
+	__u32 length;
+	__u32 cpu;
+	__u32 pid;
+	__u32 _pad;
+	char comm[16];
+	char name[NAME];
+	char symbol[GW_SYMBOL];	  /* what lies at `address` now: another name is another module's */
+	char callback[GW_SYMBOL]; /* the one that ended the window */
+};
+GW_KEEP(conservation_event);
+
+/* A callback of ours that runs on this CPU. */
+struct inside {
+	__u64 timer;
+	__u32 mask; /* of its places */
+	__u32 _pad;
+};
+
+GW_PROBE(conservation_ctl, HOOKS);
+GW_MAP_ARRAY(places, struct conservation_place, PLACES, 0);
+GW_MAP_HASH(callbacks, BPF_MAP_TYPE_HASH, __u64, __u32, CALLBACKS);
+GW_MAP_ARRAY(sums, struct conservation_sum, PLACES, 0);
+GW_MAP_PERCPU(rows, struct conservation_row, PLACES);
+GW_MAP_PERCPU(inside, struct inside, KINDS);
+
+#endif

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from agent.config.constraints import Pattern, redact
 from agent.config.model import (
+    Bpf,
     Budget,
     Config,
     Gateway,
+    Mcu,
     Metrics,
     Mqtt,
     OpenSet,
@@ -19,16 +21,19 @@ from agent.config.model import (
     Paths,
     Stream,
     Tls,
-    Workload,
 )
 from agent.config.plain import from_plain, to_plain
+from agent.config.work import HealthProbe, Workload
 from agent.model import Data
 
 __all__ = [
     "DEFAULT_PATH",
+    "Bpf",
     "Budget",
     "Config",
     "Gateway",
+    "HealthProbe",
+    "Mcu",
     "Metrics",
     "Mqtt",
     "OpenSet",

@@ -10,14 +10,17 @@ from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from agent import regular
 from agent.config.constraints import one_line, shown
 from agent.config.locate import KeyPath
 from agent.config.open_sets import SETS, available
 
+_BTF_HEADS = (b"\x9f\xeb", b"\xeb\x9f", b"\x7fELF")  # BTF_MAGIC of either byte order (include/uapi/linux/btf.h); vmlinux
+_PROBES = ("http", "tcp", "grpc", "file")
 _SCHEMES = ("rtsp", "rtsps", "rtmp", "rtmps", "http", "https", "srt", "udp", "rtp", "file")
 
 
@@ -35,6 +38,7 @@ def faults(tree: dict[str, Any]) -> Iterator[Fault]:
         yield from _enabled(group, _table(tree.get(group)))
     yield from _folders(_table(tree.get("paths")))
     yield from _mqtt(_table(tree.get("mqtt")))
+    yield from _btf(_table(tree.get("bpf")).get("btf_path"))
     workloads, streams = _rows(tree.get("workload")), _rows(tree.get("stream"))
     yield from _unique("workload", workloads)
     yield from _unique("stream", streams)
@@ -87,6 +91,21 @@ def _mqtt(mqtt: dict[str, Any]) -> Iterator[Fault]:
         yield Fault(("mqtt", "password_file"), "needs username", "both or none")
 
 
+def _btf(path: Any) -> Iterator[Fault]:
+    """Look at the file, whose form is told by its first bytes; one that is root's alone is left to the loader."""
+    if not isinstance(path, str) or not path.startswith("/"):
+        return
+    wanted = "a file with the BTF of this kernel"
+    try:
+        if not regular.read(Path(path), 4).startswith(_BTF_HEADS):
+            yield Fault(("bpf", "btf_path"), f"{shown(path)} holds no BTF", wanted)
+    except PermissionError:
+        return
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        said = getattr(error, "strerror", None) or str(error)
+        yield Fault(("bpf", "btf_path"), f"{shown(path)} cannot be read: {said}", wanted)
+
+
 def _unique(group: str, rows: list[tuple[int, dict[str, Any]]]) -> Iterator[Fault]:
     seen: Counter[str] = Counter()
     for index, row in rows:
@@ -102,6 +121,10 @@ def _runs(index: int, row: dict[str, Any]) -> Iterator[Fault]:
     if len(ways) != 1:
         said = f"has {' and '.join(ways)}" if ways else "says nothing to run"
         yield Fault(("workload", index, ways[-1] if ways else "command"), said, "exactly one of command, unit, container")
+    probe = row.get("probe")
+    if isinstance(probe, dict) and sum(way in probe for way in _PROBES) != 1:
+        said = f"has {' and '.join(way for way in _PROBES if way in probe) or 'nothing to ask'}"
+        yield Fault(("workload", index, "probe"), said, f"exactly one of {', '.join(_PROBES)}")
 
 
 def _order(rows: list[tuple[int, dict[str, Any]]]) -> Iterator[Fault]:

@@ -9,25 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, MaxLen
 
 from agent.config.constraints import Pattern
+from agent.config.keys import File, Folder, Name
+from agent.config.work import Workload
 
-# The longest name that we add to a folder is 20 characters; a unix socket's address holds 107 (unix(7)).
-_FOLDER = Pattern(r"/[^\x00-\x1f\x7f]{0,79}", "absolute path of at most 80 characters")
-_FILE = Pattern(r"/[^\x00-\x1f\x7f]{1,1023}", "absolute path")
-_NAME = Pattern(r"[a-z0-9-]{1,32}", "1 .. 32 of a-z 0-9 -")
 _LOOPBACK = r"(?:127\.0\.0\.1|\[::1\]):(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-
-Name: TypeAlias = Annotated[str, _NAME]
-Folder: TypeAlias = Annotated[Path, _FOLDER]
-File: TypeAlias = Annotated[Path, _FILE]
-Words: TypeAlias = Annotated[
-    tuple[Annotated[str, Pattern(r"[^\x00]{1,4096}", "string of 1 .. 4096 characters")], ...], MaxLen(256)
-]
-Seconds: TypeAlias = Annotated[float, Gt(0), Le(86400)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +101,29 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Bpf:
+    """How programs are fitted to the kernel."""
+
+    btf_path: File | None = None
+    """For a kernel without BTF of its own: a file with that of exactly this kernel, raw or a vmlinux with a .BTF section."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """The kernel's watchdogs: `/dev/watchdog*`, which reset the machine when they are not fed."""
+
+    mode: Literal["auto", "own", "delegated", "off"] = "auto"
+    """Who feeds them: `own` agentd, `delegated` systemd (RuntimeWatchdogSec=), `off` nobody; `auto`: agentd those that systemd
+    leaves, if it runs as a service."""
+    devices: Annotated[tuple[File, ...], MaxLen(16)] = ()
+    """Only these, as "/dev/watchdog0"; empty: every one that there is."""
+    timeout_s: Annotated[int, Ge(4), Le(3600)] = 60
+    """Seconds without a feed after which the machine is reset; what the driver makes of it is what counts."""
+    pretimeout_s: Annotated[int, Ge(0), Le(1800)] = 10
+    """Seconds before that at which evidence is kept, where the driver can; 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outbox:
     """How much waits on disk for the broker."""
 
@@ -139,57 +152,13 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class HealthProbe:
-    """An HTTP health check of a workload."""
+class Mcu:
+    """The microcontroller that watches this machine from outside, on a serial line. Absent: there is none."""
 
-    http: Annotated[str, Pattern(r"https?://[^\x00-\x20]{1,1000}", "http:// or https:// URL")]
-    """URL that answers 2xx while all is well."""
-    period_s: Seconds = 3.0
-    """Seconds between two checks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """How often a workload may be restarted at once before that is given up."""
-
-    burst: Annotated[int, Ge(0), Le(1000)] = 5
-    """Restarts within the window."""
-    window_s: Seconds = 60.0
-    """Length of the window in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """One program that must run: exactly one of `command`, `unit` and `container`."""
-
-    name: Name
-    """Unique among the workloads."""
-    command: Annotated[Words, MinLen(1)] | None = None
-    """Program and arguments; watched by its name, this version starts no workload."""
-    unit: Annotated[str, Pattern(r"[A-Za-z0-9:_.@\\-]{1,245}\.service", "name of a .service unit")] | None = None
-    """A systemd unit instead."""
-    container: Annotated[str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", "name of a container")] | None = None
-    """A container instead."""
-    env: dict[str, str] = field(default_factory=dict)
-    """Environment, added to that of whoever starts it."""
-    gpu: Annotated[str, Pattern(r"[A-Za-z0-9-]{1,64}", "UUID or index of a GPU")] | None = None
-    """The GPU that it uses."""
-    after: Annotated[tuple[Name, ...], MaxLen(64)] = ()
-    """Workloads that must be ready before this one starts."""
-    priority: Annotated[int, Ge(0), Le(9)] = 5
-    """0 is kept longest, 9 given up first."""
-    required: bool = True
-    """Whether the hardware watchdogs are fed only while it works."""
-    notify: Literal["none", "ready", "watchdog"] = "none"
-    """What it says over sd_notify(3)."""
-    deadline_s: Seconds = 10.0
-    """First value of its watchdog deadline, which adapts."""
-    probe: HealthProbe | None = None
-    """A health check from outside."""
-    degrade: Annotated[tuple[Name, ...], MaxLen(16)] = ()
-    """Profiles that it can fall back to, best first."""
-    restart: Restart = field(default_factory=Restart)
-    """Budget of immediate restarts."""
+    port: Annotated[str, Pattern(r"/dev/[^\x00-\x20]{1,250}|auto", '"auto" or a path under /dev')] = "auto"
+    """Its serial port, best a link in /dev/serial/by-id; "auto": the one that answers."""
+    baud: Literal[9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600] = 115200
+    """Bits per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +215,17 @@ class Config:
     """The broker; absent: none."""
     budget: Budget = field(default_factory=Budget)
     """What the agent may cost."""
+    bpf: Bpf = field(default_factory=Bpf)
+    """How programs are fitted to the kernel."""
     outbox: Outbox = field(default_factory=Outbox)
     """What waits on disk."""
+    watchdog: Watchdog = field(default_factory=Watchdog)
+    """The kernel's watchdogs."""
     metrics: Metrics = field(default_factory=Metrics)
     """Metrics."""
     workload: Annotated[tuple[Workload, ...], MaxLen(64)] = ()
     """Programs to keep alive."""
+    mcu: Mcu | None = None
+    """The microcontroller; absent: none."""
     stream: Annotated[tuple[Stream, ...], MaxLen(256)] = ()
     """Camera streams."""

@@ -167,6 +167,18 @@ class Timed(Protocol):
         ...
 
 
+class Remembers(Protocol):
+    """What a detector or a policy may have besides: what it knows outlives agentd, as plain JSON in `state_dir`."""
+
+    def plain(self, now_ns: int) -> Data:
+        """Give what is to be kept; times in it are CLOCK_MONOTONIC, beside `now_ns`."""
+        ...
+
+    def restore(self, data: Json, now_ns: int) -> None:
+        """Take it back, from this boot or an earlier one. Raises StoreError, and takes nothing, if it is not of its form."""
+        ...
+
+
 class Action(Protocol):
     """Does one thing to the machine. Never raises: a failure is an Outcome too."""
 

@@ -1,0 +1,122 @@
+"""Workloads: `workload.*`. Subject: the workload's name (`keeper` for `workload.link`, `gateway` for a hold of everything)."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Known(TypedDict):
+    """What the configuration says of a workload; told to the detectors at the start, never recorded."""
+
+    deadline_s: float
+    """Start value of its deadline."""
+    ceiling_s: float | None
+    """No deadline of work that runs is longer: the hardware watchdog's time-out less its pretimeout; None without one."""
+    liveness: Literal["none", "ready", "watchdog"]
+    """What proves its life: nothing, that it became ready, or beats (of sd_notify, a counter file or a probe)."""
+
+
+class State(TypedDict):
+    """The keeper moved a workload to another state, or told it all states anew."""
+
+    state: Literal["starting", "running", "reloading", "stopping", "backoff", "stopped", "failed", "held"]
+    pid: int | None
+    """Of the main process; another one is another incarnation."""
+    reason: str
+    restarts: int
+    ready: bool
+    status: str
+    """What the workload says of itself (STATUS=)."""
+
+
+class Exit(TypedDict):
+    """The main process of a workload ended."""
+
+    pid: int
+    code: int | None
+    signal: int | None
+    core: bool | None
+    replaced_pid: int | None
+    """Of the process that was started at once in its place; None: later, or never."""
+    replaced_ms: float | None
+
+
+class Restarted(TypedDict):
+    """A workload is ready again after a restart."""
+
+    ms: float
+    """From the end of the old process until the new one was ready."""
+
+
+class Notice(TypedDict):
+    """The keeper met something unusual about a workload."""
+
+    what: str
+    detail: NotRequired[dict[str, object]]
+
+
+class Profile(TypedDict):
+    """A workload goes on with another profile; empty: its full one."""
+
+    profile: str
+    ms: NotRequired[float]
+    """From the order to the confirmation."""
+
+
+class Beats(TypedDict):
+    """What a workload said of its life since the last such sample; never recorded."""
+
+    last_ns: int
+    """CLOCK_MONOTONIC of its newest beat."""
+    intervals_ms: list[float]
+    """Between its beats, oldest first."""
+    watchdog_us: int | None
+    """WATCHDOG_USEC, if it asked for one."""
+    extend_until_ns: int | None
+    """Until when it asked for patience (EXTEND_TIMEOUT_USEC)."""
+    phase: Literal["start", "run", "reload", "stop"]
+
+
+class Link(TypedDict):
+    """The connection to the keeper came or went: without it no beat arrives, and silence proves nothing."""
+
+    up: bool
+
+
+class Starved(TypedDict):
+    """How long the tasks of a workload waited for a CPU and had one, since they began; never recorded."""
+
+    wait_us_total: float
+    run_us_total: NotRequired[float]
+
+
+class Check(TypedDict):
+    """One health check of a workload from outside; never recorded."""
+
+    ok: bool
+    ms: float
+    why: str
+    """What was wrong, empty if nothing was."""
+
+
+class Hold(TypedDict):
+    """An operator ordered that nothing be done to a workload (or to all), or ended that."""
+
+    until_ns: int
+    """CLOCK_MONOTONIC; 0: the hold is over."""
+    why: str
+
+
+KINDS: dict[str, type] = {
+    "workload.known": Known,
+    "workload.state": State,
+    "workload.exit": Exit,
+    "workload.restarted": Restarted,
+    "workload.notice": Notice,
+    "workload.profile": Profile,
+    "workload.beats": Beats,
+    "workload.link": Link,
+    "workload.starved": Starved,
+    "workload.check": Check,
+    "workload.hold": Hold,
+}

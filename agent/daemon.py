@@ -132,7 +132,7 @@ class Daemon:
         self._loop.once(self._settings.metrics.period_s / 2, self._service.sample, "sample")
 
     def _facts(self) -> facts.Facts:
-        return facts.read(self._settings.paths, config=self._path)
+        return facts.read(self._settings.paths, config=self._path, btf_path=self._settings.bpf.btf_path)
 
     def _watch_clock(self) -> None:
         def stepped(found: Sighting) -> None:

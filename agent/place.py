@@ -31,6 +31,7 @@ class Place:
     state_dir: Path = Path("/var/lib/gatewarden")
     runtime_dir: Path = Path("/run/gatewarden")
     bpffs_dir: Path = Path("/run/gatewarden-bpf")
+    btf_path: Path | None = None
 
     @property
     def control(self) -> Path:
@@ -105,13 +106,18 @@ def parse(raw: bytes, config: Path) -> Place:
     except (UnicodeDecodeError, RecursionError) as error:
         raise _fault(config, 0, "syntax", "not a TOML document in UTF-8") from error
     blank = Place()
+    btf = _text(document, "bpf", "btf_path", "", config)
+    state, runtime, bpffs = (
+        Path(_text(document, "paths", key, str(getattr(blank, key)), config))
+        for key in ("state_dir", "runtime_dir", "bpffs_dir")
+    )
     return Place(
         _text(document, "gateway", "site", blank.site, config),
         _text(document, "gateway", "name", blank.name, config),
-        *(
-            Path(_text(document, "paths", key, str(getattr(blank, key)), config))
-            for key in ("state_dir", "runtime_dir", "bpffs_dir")
-        ),
+        state,
+        runtime,
+        bpffs,
+        Path(btf) if btf else None,
     )
 
 

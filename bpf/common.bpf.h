@@ -9,13 +9,12 @@
 #ifndef GW_COMMON_BPF_H
 #define GW_COMMON_BPF_H
 
+#include "compiler.bpf.h"
 #include "kernel.bpf.h"
-#include <linux/bpf.h>
 
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-
+#ifndef GW_BCC /* which says so itself */
 char LICENSE[] SEC("license") = "GPL";
+#endif
 
 #define GW_BUCKETS 128		  /* 4 per octave, 128 ns .. 275 s: agent/histogram.py */
 #define GW_SAMPLE_MASK 63	  /* the first run of 64 is timed: the two clock reads cost more than most bodies */
@@ -50,39 +49,18 @@ struct gw_stats {
 	__u64 window_events;
 };
 
-/* The struct that a ring buffer record is must be named by a global pointer, or clang leaves it out of BTF. */
-#define GW_KEEP(type) const struct type *const gw_keep_##type __attribute__((unused)) = 0
-
 #define GW_MAP_ARRAY(_name, _value, _entries, _flags)                                                                          \
-	struct {                                                                                                               \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                              \
-		__uint(max_entries, _entries);                                                                                 \
-		__uint(map_flags, _flags);                                                                                     \
-		__type(key, __u32);                                                                                            \
-		__type(value, _value);                                                                                         \
-	} _name SEC(".maps")
+	GW_MAP_DEFINE(_name, __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, _entries); __uint(map_flags, _flags);       \
+		      __type(key, __u32); __type(value, _value);)
 
 #define GW_MAP_PERCPU(_name, _value, _entries)                                                                                 \
-	struct {                                                                                                               \
-		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                                                       \
-		__uint(max_entries, _entries);                                                                                 \
-		__type(key, __u32);                                                                                            \
-		__type(value, _value);                                                                                         \
-	} _name SEC(".maps")
+	GW_MAP_DEFINE(_name, __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(max_entries, _entries); __type(key, __u32);       \
+		      __type(value, _value);)
 
 #define GW_MAP_HASH(_name, _type, _key, _value, _entries)                                                                      \
-	struct {                                                                                                               \
-		__uint(type, _type);                                                                                           \
-		__uint(max_entries, _entries);                                                                                 \
-		__type(key, _key);                                                                                             \
-		__type(value, _value);                                                                                         \
-	} _name SEC(".maps")
+	GW_MAP_DEFINE(_name, __uint(type, _type); __uint(max_entries, _entries); __type(key, _key); __type(value, _value);)
 
-#define GW_RING(_name)                                                                                                         \
-	struct {                                                                                                               \
-		__uint(type, BPF_MAP_TYPE_RINGBUF);                                                                            \
-		__uint(max_entries, GW_RING_BYTES);                                                                            \
-	} _name SEC(".maps")
+#define GW_RING(_name) GW_MAP_DEFINE(_name, __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, GW_RING_BYTES);)
 
 /* ctl, stats and events of every probe. */
 #define GW_PROBE(ctl_type, hooks)                                                                                              \
@@ -94,13 +72,6 @@ struct gw_stats {
 #define GW_UNUSED __attribute__((unused))
 
 /*
- * Read a member: directly where the verifier knows the pointer's type (tp_btf), else by a probe read (raw_tp). `btf` is a
- * compile-time constant after inlining, so only one of the two is left.
- */
-#define GW_READ(p, field) (btf ? (p)->field : BPF_CORE_READ(p, field))
-#define GW_READ2(p, first, second) (btf ? (p)->first->second : BPF_CORE_READ(p, first, second))
-
-/*
  * One tracepoint of a probe: GW_HOOK(sched_switch, HOOK_SWITCH) { body }. Makes <tp>_btf and <tp>_raw; the loader picks one by BTF.
  * Seen by the body: ctx (raw arguments), btf, cfg (the probe's ctl struct) and own (this hook's stats on this CPU).
  */
@@ -109,10 +80,10 @@ struct gw_stats {
 	static __always_inline int tp##_run(__u64 *ctx, const bool btf)                                                        \
 	{                                                                                                                      \
 		__u32 zero = 0, index = hook;                                                                                  \
-		gw_ctl_t *cfg = bpf_map_lookup_elem(&ctl, &zero);                                                              \
+		gw_ctl_t *cfg = bpf_map_lookup_elem(GW_MAP(ctl), &zero);                                                       \
 		if (!cfg || !cfg->head.enabled)                                                                                \
 			return 0;                                                                                              \
-		struct gw_stats *own = bpf_map_lookup_elem(&stats, &index);                                                    \
+		struct gw_stats *own = bpf_map_lookup_elem(GW_MAP(stats), &index);                                             \
 		if (!own)                                                                                                      \
 			return 0;                                                                                              \
 		if (!cfg->head.since_ns)                                                                                       \
@@ -125,8 +96,7 @@ struct gw_stats {
 		}                                                                                                              \
 		return 0;                                                                                                      \
 	}                                                                                                                      \
-	SEC("tp_btf/" #tp) int tp##_btf(__u64 *ctx) { return tp##_run(ctx, true); }                                            \
-	SEC("raw_tp/" #tp) int tp##_raw(__u64 *ctx) { return tp##_run(ctx, false); }                                           \
+	GW_PROGRAMS(tp)                                                                                                        \
 	static __always_inline void tp##_body(__u64 *ctx GW_UNUSED, const bool btf GW_UNUSED, gw_ctl_t *cfg GW_UNUSED,         \
 					      struct gw_stats *own GW_UNUSED)
 
@@ -153,13 +123,19 @@ static __always_inline __u32 gw_bucket(__u64 ns)
 	return index < GW_BUCKETS ? index : GW_BUCKETS - 1;
 }
 
-static __always_inline void gw_count(__u32 *buckets, __u64 ns)
+/* The same, bounded in a way that the verifier sees: what the compiler knows of it already it would leave out. */
+static __always_inline __u32 gw_index(__u64 ns)
 {
-	__sync_fetch_and_add(&buckets[gw_bucket(ns) & (GW_BUCKETS - 1)], 1);
+	__u32 index = gw_bucket(ns);
+
+	GW_FORGET(index);
+	return index & (GW_BUCKETS - 1);
 }
 
+static __always_inline void gw_count(__u32 *buckets, __u64 ns) { __sync_fetch_and_add(&buckets[gw_index(ns)], 1); }
+
 /* The same for buckets that only this CPU writes. */
-static __always_inline void gw_count_local(__u32 *buckets, __u64 ns) { buckets[gw_bucket(ns) & (GW_BUCKETS - 1)]++; }
+static __always_inline void gw_count_local(__u32 *buckets, __u64 ns) { buckets[gw_index(ns)]++; }
 
 /*
  * Keep the exact maximum of an entry that several CPUs share. There is no compare-and-swap before 5.12, so the store is read
@@ -194,10 +170,16 @@ static __always_inline bool gw_allow(struct gw_stats *own, __u64 now)
  */
 static __always_inline void gw_symbol(char *name, __u64 address)
 {
+#ifndef GW_BCC
 	static const char format[] = "%ps";
 
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_snprintf))
 		bpf_snprintf(name, GW_SYMBOL, format, &address, sizeof(address));
+#elif defined(GW_FD_format) /* BCC knows no constants: the text is a map's one value (BPF_PSEUDO_MAP_VALUE) */
+	static long (*gw_snprintf)(char *, __u32, const char *, __u64 *, __u32) = (void *)165;
+
+	gw_snprintf(name, GW_SYMBOL, (const char *)bpf_pseudo_fd(2, GW_FD_format), &address, sizeof(address));
+#endif
 }
 
 /* Fill the members that say when, where and under whom an event happened. */

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The few kernel structs that the probes read, by hand instead of a 2.8 MB vmlinux.h. Only names count: offsets are relocated
- * against the running kernel's BTF (CO-RE), so members may be left out and their order does not matter.
+ * against the running kernel's BTF (CO-RE), so members may be left out and their order does not matter. BCC takes the kernel's own.
  */
 #ifndef GW_KERNEL_BPF_H
 #define GW_KERNEL_BPF_H
 
-#include <linux/types.h>
-#include <stdbool.h>
+#include "compiler.bpf.h"
+
+#ifdef GW_BCC
+#include <linux/cgroup.h>
+#include <linux/hrtimer.h>
+#include <linux/kernfs.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/timer.h>
+#include <trace/events/sched.h>
+#include <trace/events/timer.h>
+#else
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -123,4 +134,5 @@ struct irqaction {
 
 #pragma clang attribute pop
 
+#endif
 #endif

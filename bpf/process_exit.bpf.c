@@ -11,7 +11,9 @@
 
 enum { HOOK_EXIT, HOOKS };
 
+#ifndef GW_BCC
 #define SIGNAL_GROUP_EXIT 0x00000004 /* include/linux/sched/signal.h */
+#endif
 #define CODE_SIGNAL 0x7f
 #define CODE_CORE 0x80
 #define COMMS 128 /* [probes.process_exit] comm and [[workload]] may have 64 each */
@@ -67,7 +69,7 @@ static __always_inline bool last(__u64 *ctx, struct task_struct *task)
 		return group == GW_GROUP_DEAD;
 	death.signal = (__u64)BPF_CORE_READ(task, signal);
 	death.start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
-	return !bpf_map_update_elem(&told, &death, &one, BPF_NOEXIST);
+	return !bpf_map_update_elem(GW_MAP(told), &death, &one, BPF_NOEXIST);
 }
 
 GW_HOOK(sched_process_exit, HOOK_EXIT)
@@ -81,7 +83,7 @@ GW_HOOK(sched_process_exit, HOOK_EXIT)
 
 	if (!last(ctx, task))
 		return;
-	all = bpf_map_lookup_elem(&total, &zero);
+	all = bpf_map_lookup_elem(GW_MAP(total), &zero);
 	if (!all)
 		return;
 	if (GW_READ2(task, signal, flags) & SIGNAL_GROUP_EXIT)
@@ -94,9 +96,10 @@ GW_HOOK(sched_process_exit, HOOK_EXIT)
 	all->oom += oom;
 	tgid = GW_READ(task, tgid);
 	BPF_CORE_READ_STR_INTO(&comm.text, task, group_leader, comm);
-	if (!oom && !(code & CODE_CORE) && !bpf_map_lookup_elem(&comms, &comm) && !bpf_map_lookup_elem(&pids, &tgid))
+	if (!oom && !(code & CODE_CORE) && !bpf_map_lookup_elem(GW_MAP(comms), &comm) &&
+	    !bpf_map_lookup_elem(GW_MAP(pids), &tgid))
 		return;
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	event = bpf_ringbuf_reserve(GW_MAP(events), sizeof(*event), 0);
 	if (!event) {
 		own->lost++;
 		return;

@@ -20,7 +20,7 @@ static __always_inline void violation(void *ctx, struct gw_stats *own, struct ta
 
 	if (!gw_allow(own, now))
 		return;
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	event = bpf_ringbuf_reserve(GW_MAP(events), sizeof(*event), 0);
 	if (!event) {
 		own->lost++;
 		return;

@@ -9,8 +9,10 @@ enum { HOOK_WAKEUP, HOOK_WAKEUP_NEW, HOOK_SWITCH, HOOKS };
 enum { STATE_NONE, STATE_WOKEN, STATE_PREEMPTED, STATE_BLOCKED, STATE_OTHERS /* the slot is another pid's; not in a word */ };
 enum { WHAT_LATENCY, WHAT_BLOCKED };
 
+#ifndef GW_BCC
 #define TASK_UNINTERRUPTIBLE 0x0002 /* include/linux/sched.h; 0x400 since 4.14 */
 #define TASK_NOLOAD 0x0400
+#endif
 #define SLOTS 32768	       /* pids beyond the default pid_max share slots: a collision costs one sample and is counted */
 #define SETS 128	       /* of processes, by the low bits of the tgid: 1,024 in all; a busy gateway has some 300 */
 #define OTHER (SETS * GW_WAYS) /* the sum of all that gave way */
@@ -76,7 +78,7 @@ static __always_inline struct run_queue_slot *slot_of(__u32 pid)
 {
 	__u32 index = (pid << 2 | (pid >> 13 & 3)) & (SLOTS - 1);
 
-	return bpf_map_lookup_elem(&slots, &index);
+	return bpf_map_lookup_elem(GW_MAP(slots), &index);
 }
 
 static __always_inline __u64 word_of(__u32 pid, __u64 state, __u64 now)
@@ -88,7 +90,7 @@ static __always_inline __u64 word_of(__u32 pid, __u64 state, __u64 now)
 static __always_inline void clear(struct run_queue_process *entry)
 {
 	__u32 index = OTHER;
-	struct run_queue_process *other = bpf_map_lookup_elem(&processes, &index);
+	struct run_queue_process *other = bpf_map_lookup_elem(GW_MAP(processes), &index);
 
 	if (other && entry->tgid) {
 		for (int i = 0; i < GW_BUCKETS; i++)
@@ -103,14 +105,14 @@ static __always_inline void clear(struct run_queue_process *entry)
 static __always_inline struct run_queue_process *process_of(struct task_struct *task, const bool btf, __u64 now)
 {
 	__u32 tgid = GW_READ(task, tgid), index = tgid & (SETS - 1), way, seen, stamp;
-	struct gw_set *set = bpf_map_lookup_elem(&processes_sets, &index);
+	struct gw_set *set = bpf_map_lookup_elem(GW_MAP(processes_sets), &index);
 	struct run_queue_process *entry;
 
 	if (!set)
 		return 0;
 	way = gw_way(set, tgid, now);
 	index = index * GW_WAYS + way;
-	entry = bpf_map_lookup_elem(&processes, &index);
+	entry = bpf_map_lookup_elem(GW_MAP(processes), &index);
 	if (!entry)
 		return 0;
 	if (entry->tgid != tgid) {

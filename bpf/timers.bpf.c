@@ -20,7 +20,7 @@ static __always_inline void violation(void *ctx, struct gw_stats *own, __u64 fun
 
 	if (!gw_allow(own, now))
 		return;
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	event = bpf_ringbuf_reserve(GW_MAP(events), sizeof(*event), 0);
 	if (!event) {
 		own->lost++;
 		return;
@@ -75,7 +75,7 @@ static __always_inline void started(void *ctx, const bool btf, gw_ctl_t *cfg, st
 static __always_inline __u64 expired(const bool btf, gw_ctl_t *cfg, struct gw_stats *own, void *timer, __u64 function,
 				     __u32 kind, __u64 late, __u64 now)
 {
-	struct running *slot = bpf_map_lookup_elem(&running, &kind);
+	struct running *slot = bpf_map_lookup_elem(GW_MAP(running), &kind);
 	__u64 number = number_of(timer, btf);
 	struct object *object = object_of(number);
 	bool due = late != NO_LATENESS, known = due && kind == KIND_TIMER;
@@ -121,7 +121,7 @@ static __always_inline void book_late(struct timers_callback *entry, struct runn
 static __always_inline bool finished(void *ctx, gw_ctl_t *cfg, struct gw_stats *own, __u64 timer, __u32 kind)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct running *slot = bpf_map_lookup_elem(&running, &kind);
+	struct running *slot = bpf_map_lookup_elem(GW_MAP(running), &kind);
 	struct timers_callback *entry;
 	__u64 now = bpf_ktime_get_ns(), run;
 

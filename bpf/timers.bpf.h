@@ -4,19 +4,20 @@
 #define GW_TIMERS_BPF_H
 
 #include "table.bpf.h"
-#include <stddef.h>
 
 enum { HOOK_TIMER_START, HOOK_TIMER_ENTRY, HOOK_TIMER_EXIT, HOOK_HRTIMER_START, HOOK_HRTIMER_ENTRY, HOOK_HRTIMER_EXIT, HOOKS };
 enum { KIND_TIMER, KIND_HRTIMER, KIND_HRTIMER_SOFT, KINDS };
 enum { WHAT_LATE, WHAT_OVERLONG, WHAT_STORM };
 
+#ifndef GW_BCC
 #define TIMER_DEFERRABLE 0x00080000 /* include/linux/timer.h, unchanged since 4.8 */
-#define SETS 64			    /* of callbacks: 512 in all; an idle Debian shows about 60 */
-#define OTHER (SETS * GW_WAYS)	    /* the sum of all that gave way */
-#define OBJECTS 4096		    /* direct-mapped: a collision costs one sample of lateness, and never gives a wrong one */
-#define STACK_BYTES 16384	    /* THREAD_SIZE of x86-64 and, with pages of 4 KiB, aarch64 */
-#define NO_LATENESS (~0ULL)	    /* a deferrable timer may wait for as long as its CPU idles */
-#define JIFFY_SPAN 100		    /* jiffies over which the length of one is measured (CONFIG_HZ may be unreadable) */
+#endif
+#define SETS 64		       /* of callbacks: 512 in all; an idle Debian shows about 60 */
+#define OTHER (SETS * GW_WAYS) /* the sum of all that gave way */
+#define OBJECTS 4096	       /* direct-mapped: a collision costs one sample of lateness, and never gives a wrong one */
+#define STACK_BYTES 16384      /* THREAD_SIZE of x86-64 and, with pages of 4 KiB, aarch64 */
+#define NO_LATENESS (~0ULL)    /* a deferrable timer may wait for as long as its CPU idles */
+#define JIFFY_SPAN 100	       /* jiffies over which the length of one is measured (CONFIG_HZ may be unreadable) */
 
 struct timers_ctl {
 	struct gw_ctl head;
@@ -106,7 +107,7 @@ static __always_inline void fold(__u32 *into, __u32 *from)
 static __always_inline void clear(struct timers_callback *entry)
 {
 	__u32 index = OTHER;
-	struct timers_callback *other = bpf_map_lookup_elem(&callbacks, &index);
+	struct timers_callback *other = bpf_map_lookup_elem(GW_MAP(callbacks), &index);
 
 	if (other && entry->function) {
 		fold(other->late, entry->late);
@@ -128,14 +129,14 @@ static __always_inline void clear(struct timers_callback *entry)
 static __always_inline struct timers_callback *callback_of(__u64 function, __u32 kind, __u64 now)
 {
 	__u32 index = (function >> 4 ^ function >> 10) & (SETS - 1), way;
-	struct gw_set *set = bpf_map_lookup_elem(&callbacks_sets, &index);
+	struct gw_set *set = bpf_map_lookup_elem(GW_MAP(callbacks_sets), &index);
 	struct timers_callback *entry;
 
 	if (!set)
 		return 0;
 	way = gw_way(set, function, now);
 	index = index * GW_WAYS + way;
-	entry = bpf_map_lookup_elem(&callbacks, &index);
+	entry = bpf_map_lookup_elem(GW_MAP(callbacks), &index);
 	if (entry && entry->function != function) {
 		clear(entry);
 		gw_symbol(entry->name, function);
@@ -152,7 +153,7 @@ static __always_inline struct timers_callback *callback_of(__u64 function, __u32
  */
 static __always_inline __u64 number_of(void *timer, const bool btf)
 {
-	return btf ? (__u64)timer - (__u64)&objects : (__u64)timer;
+	return btf ? (__u64)timer - (__u64)GW_MAP(objects) : (__u64)timer;
 }
 
 static __always_inline struct object *object_of(__u64 number)
@@ -160,7 +161,7 @@ static __always_inline struct object *object_of(__u64 number)
 	/* Timers lie at least 64 bytes apart mostly; fold the upper bits in so that slab neighbours differ. */
 	__u32 index = ((number >> 6) ^ (number >> 18)) & (OBJECTS - 1);
 
-	return bpf_map_lookup_elem(&objects, &index);
+	return bpf_map_lookup_elem(GW_MAP(objects), &index);
 }
 
 /* Whether the timer at this address (a number, not a pointer that the verifier knows) lies on the stack of the current task. */
@@ -175,7 +176,7 @@ static __always_inline bool on_stack(__u64 address)
 static __always_inline __u64 jiffy_ns(__u64 now, __u64 jiffies)
 {
 	__u32 zero = 0;
-	struct jiffy *j = bpf_map_lookup_elem(&jiffy, &zero);
+	struct jiffy *j = bpf_map_lookup_elem(GW_MAP(jiffy), &zero);
 
 	if (!j)
 		return 0;

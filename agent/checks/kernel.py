@@ -45,14 +45,19 @@ def _possible(facts: Facts) -> Tier:
         return Tier("B", "kernel BTF, but no kprobes (CONFIG_KPROBE_EVENTS)")
     if facts.external_btf:
         return Tier("C", f"no kernel BTF, but {facts.external_btf}")
-    return Tier("D", "no BTF, but BCC and kernel headers") if facts.bcc else Tier("E", "no BTF, and no BCC with kernel headers")
+    if facts.bcc_lacks is None:
+        return Tier("D", "no BTF, but BCC and kernel headers: timers, run_queue and process_exit alone")
+    return Tier("E", f"no BTF, and {facts.bcc_lacks[0]}")
 
 
 def checks(facts: Facts) -> Iterator[Check]:
     """Yield the checks of the group."""
     yield _release(facts.release)
     reached = tier(facts)
-    low = {"D": "BCC compiles on the box: a kernel with CONFIG_DEBUG_INFO_BTF=y is lighter", "E": _tier_remedy(facts)}
+    low = {
+        "D": "for all probes: a kernel with CONFIG_DEBUG_INFO_BTF=y, or its BTF as [bpf] btf_path",
+        "E": _tier_remedy(facts),
+    }
     yield Check(
         "kernel",
         "tier",
@@ -87,8 +92,10 @@ def _tier_remedy(facts: Facts) -> str:
         return "boot with lockdown=integrity"
     if facts.ring_sleeps:
         return _REPAIRED
-    if facts.bpf and (facts.btf or facts.external_btf) and not may_load(facts):
+    if facts.bpf and (facts.btf or facts.external_btf or facts.bcc_lacks is None) and not may_load(facts):
         return facts.load_probes
+    if facts.bpf and facts.bcc_lacks:
+        return f"{facts.bcc_lacks[1]}; lighter: a kernel with CONFIG_DEBUG_INFO_BTF=y, or [bpf] btf_path"
     return "a kernel with CONFIG_BPF_SYSCALL=y and CONFIG_DEBUG_INFO_BTF=y"
 
 

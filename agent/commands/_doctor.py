@@ -26,7 +26,7 @@ def result(path: Path) -> Data:
     status, more = _agentd(place)
     paths = Paths(state_dir=place.state_dir, runtime_dir=place.runtime_dir, bpffs_dir=place.bpffs_dir)
     absent = str(path) if _by_default(path) else ""
-    found = (*checks.run(facts.read(paths, config=path), status, _problems(path), absent), *more)
+    found = (*checks.run(facts.read(paths, config=path, btf_path=place.btf_path), status, _problems(path), absent), *more)
     return {"schema": SCHEMA, "state": checks.verdict(found), "checks": [*(_plain(check) for check in found)]}
 
 

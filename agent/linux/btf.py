@@ -1,10 +1,12 @@
-"""One question to the kernel's BTF (Documentation/bpf/btf.rst) without libbpf: what type a member of a struct has."""
+"""Two questions about the kernel's BTF (Documentation/bpf/btf.rst) without libbpf: where it is, what type a member has."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
+KERNEL = "sys/kernel/btf/vmlinux"
 _MAGIC = 0xEB9F
 _HEAD = struct.Struct("=HBBIIIII")
 _TYPE, _MEMBER = struct.Struct("=III"), struct.Struct("=III")
@@ -13,6 +15,34 @@ _STRUCT = 4
 _TAIL = {
     1: (4, 0), 3: (12, 0), 4: (0, 12), 5: (0, 12), 6: (0, 8), 13: (0, 8), 14: (4, 0), 15: (0, 12), 17: (4, 0), 19: (0, 12),
 }  # fmt: skip
+
+
+def external(root: Path, release: str, configured: Path | None = None) -> str:
+    """Give the file that stands for the kernel's own BTF: the `configured` one, else the first of those that libbpf tries.
+
+    Those are of libbpf 1.1, btf.c: btf__load_vmlinux_btf. Empty if there is none.
+    """
+    if configured:
+        return str(configured)
+    modules, debug = f"lib/modules/{release}", "usr/lib/debug"
+    candidates = (
+        f"boot/vmlinux-{release}",
+        f"{modules}/vmlinux-{release}",
+        f"{modules}/build/vmlinux",
+        f"usr/{modules}/kernel/vmlinux",
+        f"{debug}/boot/vmlinux-{release}",
+        f"{debug}/boot/vmlinux-{release}.debug",
+        f"{debug}/{modules}/vmlinux",
+    )
+    return next((f"/{name}" for name in candidates if release and _there(root / name)), "")
+
+
+def _there(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:  # also behind a folder that is closed to us
+        return False
+    return True
 
 
 def member_type(blob: bytes, structure: str, member: str) -> str | None:

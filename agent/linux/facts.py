@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config import Paths
-from agent.linux import procfs, programs
+from agent.linux import bccready, btf, procfs, programs
 from agent.linux.realtime import ring_sleeps
 from agent.place import DEFAULT_CONFIG, exposed
 
@@ -76,10 +76,10 @@ class Facts:
     btf: bool = False
     """/sys/kernel/btf/vmlinux is there."""
     external_btf: str = ""
-    """Path of a file with this kernel's BTF that libbpf would find, if the kernel itself has none."""
+    """Path of a file with this kernel's BTF ([bpf] btf_path, or where libbpf looks), if the kernel itself has none."""
     kprobes: bool = False
-    bcc: bool = False
-    """libbcc and the kernel's headers are there."""
+    bcc_lacks: tuple[str, str] | None = ("BCC is not installed", "apt install python3-bpfcc")
+    """What BCC misses, and the line that installs it; None if it can compile for this kernel."""
     libbpf: bool = False
     lockdown: Lockdown | None = None
     ring_sleeps: bool | None = None
@@ -117,7 +117,7 @@ class Facts:
     """The line that starts its broker."""
 
 
-def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_CONFIG) -> Facts:
+def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_CONFIG, btf_path: Path | None = None) -> Facts:
     """Take all facts; `config` is the file that remedies name. Never raises; takes a few milliseconds."""
     paths = paths or Paths()
     proc, sysfs = root / "proc", root / "sys"
@@ -127,11 +127,11 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
     return Facts(
         release=release,
         bpf=_bpf(proc),
-        btf=there(sysfs / "kernel/btf/vmlinux"),
-        external_btf=_external_btf(root, release),
+        btf=there(root / btf.KERNEL),
+        external_btf=btf.external(root, release, btf_path),
         # The PMU of perf kprobes is there exactly with CONFIG_KPROBE_EVENTS, and readable by all, as kallsyms is not.
         kprobes=there(sysfs / "bus/event_source/devices/kprobe"),
-        bcc=_library(root, "libbcc.so.0") and there(root / "lib/modules" / release / "build"),
+        bcc_lacks=bccready.lacking(release, root),
         libbpf=_library(root, "libbpf.so.1"),
         lockdown=parse_lockdown(procfs.read(sysfs / "kernel/security/lockdown"), procfs.read(proc / "cmdline")),
         ring_sleeps=ring_sleeps(root),
@@ -233,21 +233,6 @@ def _missing(text: str | None, wanted: tuple[str, ...]) -> tuple[str, ...] | Non
 def _bpf(proc: Path) -> bool | None:
     """Look for the sysctl that exists exactly with CONFIG_BPF_SYSCALL (since 4.4); without /proc nothing is known."""
     return there(proc / "sys/kernel/unprivileged_bpf_disabled") if there(proc / "sys/kernel") else None
-
-
-def _external_btf(root: Path, release: str) -> str:
-    """Give the first file of those that libbpf tries after the kernel's own (libbpf 1.1, btf.c: btf__load_vmlinux_btf)."""
-    modules, debug = f"lib/modules/{release}", "usr/lib/debug"
-    candidates = (
-        f"boot/vmlinux-{release}",
-        f"{modules}/vmlinux-{release}",
-        f"{modules}/build/vmlinux",
-        f"usr/{modules}/kernel/vmlinux",
-        f"{debug}/boot/vmlinux-{release}",
-        f"{debug}/boot/vmlinux-{release}.debug",
-        f"{debug}/{modules}/vmlinux",
-    )
-    return next((f"/{name}" for name in candidates if release and there(root / name)), "")
 
 
 def _library(root: Path, name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from agent.errors import LoadFailed, NotPermitted, ProbeError, Unsupported
 from agent.linux import refusal
 from agent.linux.functions import Functions
+from agent.linux.kernelload import MapSpec
 from agent.linux.loaded import Loaded
 from agent.ports import Hook
 
@@ -24,6 +25,7 @@ _QUALIFIERS = {9, 10, 11}  # volatile, const, restrict
 _VERIFIER_TAIL = 400
 _SUFFIX = {"tp_btf": "btf", "raw_tp": "raw"}
 _LOCATIONS = ("libbpf.so.1",)
+_SPEC = ("type", "key_size", "value_size", "max_entries", "map_flags")
 
 _LEVEL_DEBUG = 2  # enum libbpf_print_level: thousands of lines, which say nothing about a failure
 
@@ -62,15 +64,61 @@ class _Lib:
         return 0
 
 
+def walk(handle: ctypes.c_void_p, step: Any, name: Any) -> dict[str, ctypes.c_void_p]:  # ctypes functions
+    """Give the programs or the maps of an object by their names."""
+    found: dict[str, ctypes.c_void_p] = {}
+    item = step(handle, None)
+    while item:
+        found[name(ctypes.c_void_p(item)).decode()] = ctypes.c_void_p(item)
+        item = step(handle, ctypes.c_void_p(item))
+    return found
+
+
+def map_specs(path: Path) -> dict[str, MapSpec]:
+    """Give what the maps of the object `path` are made by, without loading it (or the kernel's BTF). Raises LoadFailed."""
+    lib = _Lib()
+    handle = ctypes.c_void_p(lib.c.bpf_object__open_file(str(path).encode(), None))
+    if not handle:
+        raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "make -C bpf, or reinstall gatewarden")
+    try:
+        found = walk(handle, lib.c.bpf_object__next_map, lib.c.bpf_map__name)
+        return {
+            name: MapSpec(*(int(getattr(lib.c, f"bpf_map__{field}")(item)) for field in _SPEC))
+            for name, item in found.items()
+            if "." not in name
+        }
+    finally:
+        lib.c.bpf_object__close(handle)
+
+
+class _OpenOptions(ctypes.Structure):
+    """struct bpf_object_open_opts of libbpf 1.0, as far as it is used."""
+
+    _fields_ = (
+        ("sz", ctypes.c_size_t),
+        ("object_name", ctypes.c_char_p),
+        ("relaxed_maps", ctypes.c_bool),
+        ("pin_root_path", ctypes.c_char_p),
+        ("_removed", ctypes.c_uint32),
+        ("kconfig", ctypes.c_char_p),
+        ("btf_custom_path", ctypes.c_char_p),
+    )
+
+
 class Btf:
     """The running kernel's BTF, for the signatures of its tracepoints."""
 
-    def __init__(self, lib: _Lib) -> None:
-        """Load /sys/kernel/btf/vmlinux. Raises Unsupported if the kernel has none."""
+    def __init__(self, lib: _Lib, path: Path | None = None) -> None:
+        """Load /sys/kernel/btf/vmlinux, or the file `path` in its place. Raises Unsupported if there is no BTF."""
         self._c: Any = lib.c
-        self._btf = ctypes.c_void_p(self._c.btf__load_vmlinux_btf())
+        found = self._c.btf__parse(str(path).encode(), None) if path else self._c.btf__load_vmlinux_btf()
+        self._btf = ctypes.c_void_p(found)
+        if not self._btf and path:
+            raise Unsupported(f"libbpf finds no BTF in {path}", "[bpf] btf_path must name the BTF of exactly this kernel")
         if not self._btf:
             raise Unsupported("the kernel has no BTF", "a kernel with CONFIG_DEBUG_INFO_BTF=y")
+        self.minimal = path is not None and not self.has_function("schedule")
+        """Made by `bpftool gen min_core_btf`: it has what our objects read, and the signatures that they tell apart alone."""
 
     def signature(self, tracepoint: str) -> str | None:
         """Give the parameter list of `btf_trace_<tracepoint>`, the leading `void *` left out; None if it does not exist."""
@@ -106,14 +154,22 @@ class Btf:
 
 
 class Loader:
-    """Loads objects one after the other, sharing one parse of the kernel's BTF."""
+    """Loads objects one after the other, sharing one parse of the kernel's BTF.
 
-    def __init__(self) -> None:
-        """Open libbpf and the kernel's BTF. Raises a ProbeError if that fails, or no program may be loaded here at all."""
+    `attaches` are the attach types to try, best first: tp_btf needs BTF that the kernel itself knows.
+    """
+
+    def __init__(self, btf: Path | None = None) -> None:
+        """Open libbpf and the kernel's BTF, or the file `btf` that stands for it (tier C).
+
+        Raises a ProbeError if that fails, or no program may be loaded here at all.
+        """
         refusal.check()
+        self.attaches = ("raw_tp",) if btf else ("tp_btf", "raw_tp")
         self._lib = _Lib()
         self._c: Any = self._lib.c
-        self.btf = Btf(self._lib)
+        self.btf = Btf(self._lib, btf)
+        self._options = _OpenOptions(sz=ctypes.sizeof(_OpenOptions), btf_custom_path=str(btf).encode()) if btf else None
         self._links: list[ctypes.c_void_p] = []
         self._objects: list[ctypes.c_void_p] = []
 
@@ -155,7 +211,8 @@ class Loader:
 
     def _open_and_load(self, path: Path, chosen: list[str], functions: Functions) -> tuple[ctypes.c_void_p, set[str], int]:
         """Give the object, its function programs that are to be loaded, and 0 or the negative errno of the load."""
-        handle = self._c.bpf_object__open_file(str(path).encode(), None)
+        options = ctypes.byref(self._options) if self._options else None
+        handle = self._c.bpf_object__open_file(str(path).encode(), options)
         if not handle:
             raise LoadFailed(f"{path.name}: {os.strerror(ctypes.get_errno())}", "reinstall gatewarden")
         handle = ctypes.c_void_p(handle)
@@ -194,11 +251,11 @@ class Loader:
             if hook.functions:
                 continue
             found = self.btf.signature(hook.tracepoint)
-            if found in hook.signatures:
+            if found in hook.signatures or (found is None and self.btf.minimal and hook.required):
                 chosen.append(f"{hook.tracepoint}_{_SUFFIX[attach]}")
                 continue
             reason = (
-                f"tracepoint {hook.tracepoint} is missing in this kernel"
+                f"tracepoint {hook.tracepoint} is missing in {'the minimal BTF' if self.btf.minimal else 'this kernel'}"
                 if found is None
                 else f"tracepoint {hook.tracepoint} has an unknown signature ({found})"
             )
@@ -208,18 +265,10 @@ class Loader:
         return chosen, left_out
 
     def _programs(self, handle: ctypes.c_void_p) -> dict[str, ctypes.c_void_p]:
-        return self._walk(handle, self._c.bpf_object__next_program, self._c.bpf_program__name)
+        return walk(handle, self._c.bpf_object__next_program, self._c.bpf_program__name)
 
     def _maps(self, handle: ctypes.c_void_p) -> dict[str, ctypes.c_void_p]:
-        return self._walk(handle, self._c.bpf_object__next_map, self._c.bpf_map__name)
-
-    def _walk(self, handle: ctypes.c_void_p, step: Any, name: Any) -> dict[str, ctypes.c_void_p]:  # ctypes functions
-        found: dict[str, ctypes.c_void_p] = {}
-        item = step(handle, None)
-        while item:
-            found[name(ctypes.c_void_p(item)).decode()] = ctypes.c_void_p(item)
-            item = step(handle, ctypes.c_void_p(item))
-        return found
+        return walk(handle, self._c.bpf_object__next_map, self._c.bpf_map__name)
 
     def _load_error(self, name: str, code: int) -> ProbeError:
         if code in {errno.EPERM, errno.EACCES} and "processed" not in "".join(self._lib.log):

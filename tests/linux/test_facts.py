@@ -83,7 +83,7 @@ def test_the_pid_namespace(tmp_path: Path) -> None:
 def test_an_empty_machine(tmp_path: Path) -> None:
     """Without /proc and /sys nothing is known, and nothing is guessed."""
     found = facts.read(Paths(), tmp_path)
-    assert (found.release, found.bpf, found.btf, found.libbpf, found.bcc) == ("", None, False, False, False)
+    assert (found.release, found.bpf, found.btf, found.libbpf, found.bcc_lacks is None) == ("", None, False, False, False)
     assert found.capabilities is None
     assert found.bpffs.mounted is None
     assert found.missing_users is None
@@ -98,19 +98,20 @@ def test_a_kernel_without_bpf(tmp_path: Path) -> None:
 
 
 def test_external_btf_and_bcc(tmp_path: Path) -> None:
-    """The places where libbpf looks, and what BCC needs: its library and the headers."""
+    """The places where libbpf looks, before them the configured file; and what BCC needs: its module and the headers."""
     root = tree(
         tmp_path,
         {
             "proc/sys/kernel/osrelease": "5.10.104-tegra\n",
             "usr/lib/debug/boot/vmlinux-5.10.104-tegra": "",
-            "usr/lib/aarch64-linux-gnu/libbcc.so.0": "",
-            "lib/modules/5.10.104-tegra/build/Makefile": "",
+            "usr/lib/python3/dist-packages/bcc/__init__.py": "",
+            "lib/modules/5.10.104-tegra/build/include/linux/sched.h": "",
         },
     )
     found = facts.read(Paths(), root)
     assert found.external_btf == "/usr/lib/debug/boot/vmlinux-5.10.104-tegra"
-    assert found.bcc is True
+    assert found.bcc_lacks is None
+    assert facts.read(Paths(), root, btf_path=Path("/opt/l4t.btf")).external_btf == "/opt/l4t.btf"
 
 
 def test_bpffs_folder(tmp_path: Path) -> None:

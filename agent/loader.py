@@ -3,7 +3,7 @@
     python -m agent.loader --config FILE --give FD     agentd's child; FD is a unix seqpacket socket (agent/linux/handover.py)
     agentctl probes load | unload                      pins: `load` and `unload` below
 
-libbpf and the kernel's BTF (some 20 MB for the moment) never enter the agentd process.
+libbpf and the kernel's BTF (some 20 MB for the moment), or BCC's compiler (some 200), never enter the agentd process.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from agent import config, placing, probes
 from agent.config import Config
 from agent.errors import BpfError, ConfigError, LoadFailed, ProbeError
 from agent.kernelnames import Placement
-from agent.linux import handover, pins
+from agent.linux import backend, handover, pins
 from agent.linux.attached import Attached
+from agent.linux.backend import Backend
 from agent.linux.bpf import possible_cpus
-from agent.linux.libbpf import Loader
 from agent.linux.loaded import Loaded
 from agent.model import Data, Json
 from agent.place import require_trust
@@ -40,19 +40,21 @@ class Loading:
     remedy: str = ""
 
 
-def load_object(loader: Loader, probe: Probe) -> Loaded:
-    """Load and attach the object of `probe`: by tp_btf, or by its raw_tp twin where the kernel refuses that (before 5.5).
+def load_object(loader: Backend, probe: Probe) -> Loaded:
+    """Load and attach the object of `probe` in the best way of `loader` that the kernel takes (tp_btf is refused before 5.5).
 
     Raises the ProbeError of the first attempt.
     """
     path = probes.object_path(probe.NAME)
     if not path.exists():
         raise LoadFailed(f"{path} is missing", "make -C bpf, or reinstall gatewarden")
+    best, *others = loader.attaches
     try:
-        return loader.load(path, probe.HOOKS)
+        return loader.load(path, probe.HOOKS, attach=best)
     except LoadFailed as first:
-        with suppress(ProbeError):
-            return loader.load(path, probe.HOOKS, attach="raw_tp")
+        for attach in others:
+            with suppress(ProbeError):
+                return loader.load(path, probe.HOOKS, attach=attach)
         raise first from None
 
 
@@ -70,7 +72,7 @@ def load(settings: Config) -> list[Loading]:
 def _load(settings: Config, bpffs: Path) -> list[Loading]:
     if pins.prepare(bpffs):
         _mark(bpffs).touch()
-    loader = Loader()
+    loader = backend.choose(settings.bpf.btf_path)
     results = [_pin_one(loader, bpffs, name, settings.probes.options[name]) for name in settings.probes.enabled]
     wanted = {
         pins.folder_of(bpffs, name, path) for name in settings.probes.enabled if (path := probes.object_path(name)).exists()
@@ -81,7 +83,7 @@ def _load(settings: Config, bpffs: Path) -> list[Loading]:
     return results
 
 
-def _pin_one(loader: Loader, bpffs: Path, name: str, options: object) -> Loading:
+def _pin_one(loader: Backend, bpffs: Path, name: str, options: object) -> Loading:
     try:
         probe = probes.load(name)
         path = probes.object_path(name)
@@ -140,7 +142,7 @@ class Measuring:
 @contextlib.contextmanager
 def measuring(settings: Config, names: Sequence[str]) -> Iterator[Measuring]:
     """Load `names` for the duration of the block, in this process, unpinned. Raises ProbeError."""
-    loader = Loader()
+    loader = backend.choose(settings.bpf.btf_path)
     with contextlib.closing(loader), contextlib.ExitStack() as stack:
         attached: dict[str, tuple[Probe, Attached]] = {}
         for name in names:
@@ -157,7 +159,7 @@ def give(settings: Config, fd: int) -> None:
     """Load every enabled probe and hand it over; a probe that fails is told, and the others go on."""
     with suppress(BrokenPipeError), handover.adopt(fd) as end:  # agentd was killed meanwhile: nobody wants them
         try:
-            loader = Loader()
+            loader = backend.choose(settings.bpf.btf_path)
         except ProbeError as error:
             for name in settings.probes.enabled:
                 handover.send_error(end, name, error)

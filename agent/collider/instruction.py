@@ -65,8 +65,8 @@ class Operation:
     """What a writer does.
 
     `step` is the constant that it adds; `sets` and `clears` are the bits that it owns. `addend` names the 64-bit register that
-    still holds what was added (times `step`) when it traps. `source` is where a `load_store` loaded from, if the registers can
-    still tell.
+    still holds what was added (times `step`) when it traps. `load` is the instruction at `load_address` by which a `load_store`
+    loaded (one of them, if several ways lead to the store), `source` where it loaded from, if the registers can still tell.
     """
 
     address: int
@@ -79,6 +79,8 @@ class Operation:
     sets: int = 0
     clears: int = 0
     source: Place | None = None
+    load: str = ""
+    load_address: int = 0
 
     @property
     def atomic(self) -> bool:
@@ -110,7 +112,7 @@ def decode(code: bytes, start: int, ip: int) -> Operation:
         return replace(UNKNOWN, address=ip)
     line = lines[index]
     memory = next((item for item in line.operands if item.type == X86_MEM), None)
-    found = Operation(line.address, f"{line.mnemonic} {line.op_str}".strip(), "unknown")
+    found = Operation(line.address, _text(line), "unknown")
     if memory is None:
         return found
     found = replace(found, size=memory.size, place=_place(line, memory))
@@ -133,6 +135,10 @@ def _disassembler() -> Any:
     engine.detail = True
     engine.skipdata = True
     return engine
+
+
+def _text(line: Any) -> str:
+    return f"{line.mnemonic} {line.op_str}".strip()
 
 
 def _place(line: Any, operand: Any) -> Place | None:
@@ -169,7 +175,8 @@ def _stored(flow: Flow, index: int, found: Operation) -> Operation:
     origin = flow.origin(index, register(flow.lines[index], value.reg), found.size)
     if origin is None or not (origin.step or origin.sets or origin.clears):
         return found  # not loaded, or loaded and copied as it was
-    source = _place(flow.lines[origin.load], flow.lines[origin.load].operands[1])
+    load = flow.lines[origin.load]
+    source = _place(load, load.operands[1])
     if source is not None and not all(flow.unchanged(name, origin.load, index) for name in (source.base, source.index) if name):
         source = None
     return replace(
@@ -179,4 +186,6 @@ def _stored(flow: Flow, index: int, found: Operation) -> Operation:
         sets=origin.sets,
         clears=origin.clears,
         source=source,
+        load=_text(load),
+        load_address=load.address,
     )

@@ -55,12 +55,19 @@ def _writer(writer: Writer, names: Names, stack: Stack) -> Data:
     return {
         "symbol": names(writer.operation.address),
         "instruction": writer.operation.text,
+        "load": _load(writer, names),
         "atomic": writer.operation.atomic,
         "contexts": list[Json](sorted({context(frames) for frames in stacks})),
         "cpus": list[Json](sorted(writer.cpus)),
         "writes": writer.writes,
         "stack": list[Json](stacks[0]) if stacks else [],
     }
+
+
+def _load(writer: Writer, names: Names) -> Json:
+    """Give the instruction that loaded what this one stores; null for one that does both, or where that is not certain."""
+    operation = writer.operation
+    return {"symbol": names(operation.load_address), "instruction": operation.load} if operation.load else None
 
 
 def _window(window: Window) -> Data:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from agent.collider.case import Case, Writer
 from agent.collider.conservation import Balance
+from agent.collider.instruction import Operation
 
 Verdict = Literal["race", "none seen", "inconclusive"]
 Names = Callable[[int], str]
@@ -54,8 +55,14 @@ def _accused(plain: list[Writer], names: Names) -> str:
     if not plain:
         return "no writer reads and writes back without LOCK"
     cpus = sorted({cpu for writer in plain for cpu in writer.cpus})
-    places = " and ".join(f"`{writer.operation.text}` in {names(writer.operation.address)}" for writer in plain[:4])
+    places = " and ".join(steps(writer.operation, names) for writer in plain[:4])
     return f"plain read-modify-write by {places} on CPU {', '.join(map(str, cpus))}"
+
+
+def steps(operation: Operation, names: Names) -> str:
+    """Give the instructions by which a writer reads and writes back: one, or a load and a store."""
+    store = f"`{operation.text}` in {names(operation.address)}"
+    return f"`{operation.load}` in {names(operation.load_address)}, then {store}" if operation.load else store
 
 
 def _reasons(case: Case) -> list[str]:

@@ -14,7 +14,7 @@ from agent.commands._screen import Screen
 from agent.commands._status_view import text
 from agent.commands._table import number, table, wrapped
 from agent.model import Data
-from agent.narrow import rows
+from agent.narrow import part, rows
 
 HEADERS = ("WRITER", "INSTRUCTION", "ATOMIC", "CONTEXT", "CPUS", "WRITES")
 STYLES = {"race": "critical", "none seen": "ok", "inconclusive": "degraded"}
@@ -59,8 +59,11 @@ def view(screen: Screen, found: Data) -> Iterator[str]:
         yield ""
         yield from table(screen, HEADERS, [_cells(row) for row in writers], (3,))
     for row in writers:
-        frames = row.get("stack")
+        frames, load = row.get("stack"), part(row, "load")
         yield ""
+        if load:
+            yield f"loads by  {text(load.get('instruction'))}  in {text(load.get('symbol'))}"
+            yield f"stores by {text(row.get('instruction'))}  in {text(row.get('symbol'))}"
         yield screen.paint(f"stack of {text(row.get('symbol'))}", "dim")
         yield from (f"  {text(frame)}" for frame in (frames if isinstance(frames, list) else ()))
 

@@ -147,6 +147,7 @@ def test_the_report() -> None:
         {
             "symbol": "tick+0x3 [m]",
             "instruction": "add qword ptr [rax], 1",
+            "load": None,
             "atomic": False,
             "contexts": ["softirq"],
             "cpus": [0, 1],

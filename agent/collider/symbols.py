@@ -57,8 +57,7 @@ class Symbols:
         module, _, bare = name.rpartition(":")
         found = [symbol for symbol in self._by_name.get(bare, []) if not module or symbol.module == module]
         if not found:
-            near = self.near(bare)
-            raise BadRequest(f"no kernel symbol {name!r}" + (f", did you mean {' or '.join(near)}?" if near else ""))
+            raise BadRequest(f"no kernel symbol {name!r}{self._instead(bare)}")
         data = [symbol for symbol in found if self.refused(symbol) is None]
         if not data:
             raise BadRequest(f"{name} {self.refused(found[0])}")
@@ -89,6 +88,13 @@ class Symbols:
         if symbol.kind not in DATA:
             return f"is no data (kind {symbol.kind!r} in /proc/kallsyms)"
         return None
+
+    def _instead(self, name: str) -> str:
+        if near := self.near(name):
+            return f", did you mean {' or '.join(near)}?"
+        if any(symbol.kind in "bBdD" and not symbol.name.startswith("__") for symbol in self._rows):
+            return ""  # what the linker makes begins so
+        return "; this kernel names no variables (CONFIG_KALLSYMS_ALL is off): give an address"
 
     def near(self, name: str, kinds: frozenset[str] = DATA) -> list[str]:
         """Give the names of symbols of these kinds that look most like `name`."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib
+from functools import reduce
+from operator import or_
 from pathlib import Path
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from agent import config, kinds
-from agent.commands import _messages
+from agent.commands import _messages, _race_shapes
 from agent.commands._shapes import Event, Metrics, Status
 from agent.model import Data
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ROOTS: dict[str, type] = {**_messages.SHAPES, "event": Event, "metrics": Metrics, "status": Status}
+_ROOTS: dict[str, type] = {**_messages.SHAPES, **_race_shapes.SHAPES, "event": Event, "metrics": Metrics, "status": Status}
 
 
 def names() -> tuple[str, ...]:
@@ -45,6 +48,8 @@ def _readable(hint: Any) -> Any:
     if not is_typeddict(hint):
         inner = get_args(hint)
         origin = get_origin(hint)
+        if origin is UnionType:
+            return reduce(or_, map(_readable, inner))
         return origin[tuple(_readable(item) for item in inner)] if origin in {list, dict, tuple} and inner else hint
     hints = {key: _readable(item) for key, item in get_type_hints(hint, include_extras=True).items()}
     fields = {key: item if key in hint.__required_keys__ else NotRequired[item] for key, item in hints.items()}

@@ -111,3 +111,24 @@ def test_names_of_addresses() -> None:
     assert SYMBOLS.label(0xFFFFFFFF82000000) == "jiffies_64"
     assert SYMBOLS.label(0x10) == "0x10"
     assert SYMBOLS.label(0xFFFFFFFFF0000000) == "0xfffffffff0000000"
+
+
+def test_functions() -> None:
+    """Pins the search for a callback: by name, by module and name; what is unknown or data says so, with the nearest names."""
+    assert SYMBOLS.function("lost_tick").address == 0xFFFFFFFFC0000000
+    assert SYMBOLS.function("lost:lost_tick").module == "lost"
+    for name, said in (
+        ("lost_tock", "no kernel function 'lost_tock', did you mean lost_tick?"),
+        ("other:lost_tick", "no kernel function 'other:lost_tick', did you mean lost_tick?"),
+        ("jiffies_64", "jiffies_64 is no function"),
+    ):
+        with pytest.raises(BadRequest) as error:
+            SYMBOLS.function(name)
+        assert said in str(error.value)
+
+
+def test_a_kernel_that_names_no_variables() -> None:
+    """Pins the words for a kernel without CONFIG_KALLSYMS_ALL, where no name of a variable could be right."""
+    bare = Symbols(["ffffffff81001000 t schedule_timeout", "ffffffff82000000 D __start_rodata"])
+    with pytest.raises(BadRequest, match="CONFIG_KALLSYMS_ALL is off"):
+        bare.find("jiffies_64")

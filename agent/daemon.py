@@ -78,7 +78,7 @@ class Daemon:
             back=self._loop.call_soon_threadsafe,
             fault=self._fault,
         )
-        self._pipeline.arm = Alarm(self._loop, self._clock, self._pipeline.alarm, "alarm").set
+        self._pipeline.arm = Alarm(self._loop, self._clock, self._look, "alarm").set
         self._supervising = Supervising(settings, self._loop, self._clock, self._pipeline, store.cursor, self._incident)
         stack.callback(self._supervising.close)
         acts |= self._actions()
@@ -126,6 +126,11 @@ class Daemon:
         self._loop.run()
         sdnotify.notify("STOPPING=1")
         self._say("stopping")
+
+    def _look(self) -> None:
+        """Look at silences with fresh readings of who was held up meanwhile."""
+        self._supervising.look()
+        self._pipeline.alarm()
 
     def _sample_soon(self) -> None:
         """Sample half a period after the tick: the two shall not add up to a peak in one second."""

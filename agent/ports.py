@@ -259,7 +259,11 @@ class Intents(Protocol):
     """Last words that survive a reset."""
 
     def declare(self, act: str, reason: str) -> None:
-        """Write durably (fsync, rename) that `act` is about to happen. Raises StoreError; the act then goes on without it."""
+        """Write durably (fsync, rename) that `act` is about to happen, in bounded time. Raises StoreError; the act goes on."""
+        ...
+
+    def revoke(self, act: str) -> None:
+        """Take it back: `act` did not happen."""
         ...
 
 

@@ -31,6 +31,9 @@ class Absent:
         """Refuse. Raises StoreError."""
         raise StoreError(self.why)
 
+    def revoke(self, _act: str) -> None:
+        """Do nothing: nothing was declared."""
+
 
 def targets(workloads: Sequence[Workload]) -> Mapping[str, Target]:
     """Give the workloads as the actions see them, by name."""

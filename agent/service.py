@@ -93,7 +93,7 @@ class Service:
         self._cost = status.footprint(self._first, self._last, now, stat.uss_kib, self.probing.map_kib(), rows)
         self._last = now
         self.pipeline.sample(self._cost_sighting(rows))
-        self.supervising.tick()
+        self.supervising.look()
         self.pipeline.tick()
         self._write_status()
         self._tell_health()

@@ -10,7 +10,7 @@ from agent.config import Config, Workload
 from agent.linux import procfs, threads
 from agent.linux.keeperclient import KeeperClient
 from agent.linux.loop import EpollLoop
-from agent.model import Data, Json, Sighting
+from agent.model import Data, Json, Severity, Sighting
 from agent.pipeline import Pipeline
 from agent.ports import Clock
 from agent.probes import keeper_link
@@ -76,7 +76,7 @@ class Supervising:
         """End the link."""
         self.keeper.close()
 
-    def tick(self) -> None:
+    def look(self) -> None:
         """Show the detectors how much the machine, and each workload, was held up."""
         if not self.rows:
             return
@@ -121,12 +121,22 @@ class Supervising:
 
     def _changed(self, why: str) -> None:
         self._say(f"keeper: {why}" if why else "keeper: connected")
+        if not why:
+            return  # its hello tells the rest
         for row in self.rows.values():
-            if why and row.workload.command:
+            if row.workload.command:
                 row.state, row.reason = "unknown", f"the keeper does not answer: {why}"
-        self._pipeline.take([self._sighting("workload.link", "keeper", {"up": not why}, bad=bool(why))])
+        self._pipeline.take([self._link({"up": False}, bad=True)])
+
+    def _hello(self, message: Data) -> None:
+        lost = message.get("lost")
+        data: Data = {"up": True, "lost": lost if isinstance(lost, int) else 0, "version": str(message.get("version"))[:32]}
+        self._pipeline.take([self._link(data, bad=bool(lost))])
 
     def _heard(self, message: Data) -> None:
+        if message.get("type") == "hello":
+            self._hello(message)
+            return
         try:
             found = [one for one in keeper_link.sightings(message) if one.subject in self.rows]
         except ValueError as error:
@@ -152,8 +162,12 @@ class Supervising:
             row.restarts = restarts if isinstance(restarts, int) else 0
             row.ready = data["ready"] is True
 
-    def _sighting(self, kind: str, subject: str, data: Data, *, bad: bool = False) -> Sighting:
-        return Sighting(self._clock.mono_ns(), _SOURCE, kind, subject, "warning" if bad else "info", data)
+    def _link(self, data: Data, *, bad: bool) -> Sighting:
+        severity: Severity = "warning" if bad else "info"
+        return Sighting(self._clock.mono_ns(), keeper_link.NAME, "workload.link", "keeper", severity, data)
+
+    def _sighting(self, kind: str, subject: str, data: Data) -> Sighting:
+        return Sighting(self._clock.mono_ns(), _SOURCE, kind, subject, "info", data)
 
 
 def _known(workload: Workload) -> Data:

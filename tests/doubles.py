@@ -155,3 +155,7 @@ class MemoryMachine:
     def declare(self, act: str, reason: str) -> None:
         """Keep it."""
         self._ask("intent", act, reason)
+
+    def revoke(self, act: str) -> None:
+        """Keep it, also when all else fails."""
+        self.asked.append(("revoked", act))

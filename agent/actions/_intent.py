@@ -1,16 +1,26 @@
-"""Last words before an act from which this agent does not return."""
+"""Last words around an act from which this agent does not return."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agent.actions._tools import Tools
-from agent.errors import StoreError
+from agent.errors import GatewardenError, StoreError
 from agent.model import Decision
 
 
-def declare(decision: Decision, tools: Tools) -> str:
-    """Write the intent; a disk that takes none does not stop the act, and is told: the text goes behind the detail."""
+def with_last_words(decision: Decision, tools: Tools, act: Callable[[str], str]) -> str:
+    """Write the intent, then `act(reason)`; give what it says. Raises GatewardenError if the act fails, its intent revoked.
+
+    A disk that takes no words does not stop the act, and is told behind the detail.
+    """
+    reason, lost = decision.reason[:500], ""
     try:
-        tools.recovery.intents.declare(decision.action, decision.reason[:500])
+        tools.recovery.intents.declare(decision.action, reason)
     except StoreError as error:
-        return f" (its reason could not be kept: {error})"
-    return ""
+        lost = f" (its reason could not be kept: {error})"
+    try:
+        return act(reason) + lost
+    except GatewardenError:
+        tools.recovery.intents.revoke(decision.action)
+        raise

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from agent.actions import _intent
+from agent.actions._intent import with_last_words
 from agent.actions._tools import Tools
 from agent.model import Data, Decision
 
 
 def run(decision: Decision, tools: Tools) -> tuple[str, Data]:
     """Leave the last words, then have the broker reboot. Raises GatewardenError if it does not."""
-    kept = _intent.declare(decision, tools)
-    return f"{tools.recovery.machine.reboot(decision.reason[:500])}{kept}", {}
+    return with_last_words(decision, tools, tools.recovery.machine.reboot), {}

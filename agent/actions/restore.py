@@ -11,5 +11,5 @@ def run(decision: Decision, tools: Tools) -> tuple[str, Data]:
     """Have the keeper switch to the argument `profile`, the full one without it. Raises GatewardenError."""
     profile = decision.arguments.get("profile")
     wanted = profile if isinstance(profile, str) and profile else None
-    detail, data = order("restore", target(decision, tools), tools.recovery, why(decision), wanted)
+    detail, data = order("degrade" if wanted else "restore", target(decision, tools), tools.recovery, why(decision), wanted)
     return detail, {**data, "profile": wanted}

@@ -1,7 +1,8 @@
 """agentd's end of the keeper's socket: JSON lines both ways, over one connection that is made anew whenever it breaks.
 
-The keeper says hello first; then we tell which of its numbered messages we have, and it goes on behind them. Nothing here
-judges a message: `heard(message)` gets every object that came, on the loop.
+Which keeper answers, and so which of its numbered messages we have, is known only from its hello, the answer to a subscription:
+hence we subscribe twice, and numbered messages count from the second hello on. Nothing here judges a message: `heard(message)`
+gets every object that came, on the loop.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class KeeperClient:
         self._greeting = greeting
         self._changed = changed
         self._sock: socket.socket | None = None
+        self._keeper = ""
         self._greeted = False
         self._in = bytearray()
         self._out = bytearray()
@@ -56,12 +58,12 @@ class KeeperClient:
         self._closed = False
         self._ids = itertools.count(1)
         self._lock = Lock()
-        self._orders: dict[int, _Order] = {}
+        self._orders: dict[str, _Order] = {}
         self.why = "not connected yet"
 
     @property
     def connected(self) -> bool:
-        """Whether the keeper said hello."""
+        """Whether the keeper goes on behind what we have."""
         return self._greeted
 
     def start(self) -> None:
@@ -78,12 +80,13 @@ class KeeperClient:
             return
         self._sock = sock
         self._loop.on_readable(sock.fileno(), self._read, "keeper")
+        self._send({"type": "subscribe", "keeper": None, "since": 0})
 
     def order(self, verb: str, name: str, reason: str, profile: str | None = None) -> Done:
         """Give an order and wait until the keeper says what became of it. From any thread but the loop's. Raises NotRunning."""
         order = _Order()
         with self._lock:
-            number = next(self._ids)
+            number = str(next(self._ids))
             self._orders[number] = order
         message: Data = {"type": "order", "id": number, "verb": verb, "name": name, "reason": reason}
         if profile is not None:
@@ -106,7 +109,7 @@ class KeeperClient:
         self._closed = True
         self._drop("agentd stops", again=False)
 
-    def _give(self, number: int, message: Data) -> None:
+    def _give(self, number: str, message: Data) -> None:
         if self._greeted:
             self._send(message)
         else:
@@ -142,21 +145,25 @@ class KeeperClient:
             self._greet(message)
         elif message.get("type") == "done":
             self._done(message)
-            return
-        self._heard(message)
+        elif self._greeted or "seq" not in message:
+            self._heard(message)
 
     def _greet(self, hello: Data) -> None:
-        keeper = str(hello.get("keeper"))
+        keeper = str(hello.get("keeper"))[:64]
+        if keeper != self._keeper:
+            self._keeper = keeper
+            self._send({"type": "subscribe", "keeper": keeper, "since": self._since(keeper)})
+            return
         self._greeted, self._pause_s, self.why = True, SOONEST_S, ""
-        self._send({"type": "subscribe", "keeper": keeper, "since": self._since(keeper)})
         for message in self._greeting():
             self._send(message)
         self._changed("")
+        self._heard(hello)
 
     def _done(self, message: Data) -> None:
         number, ms = message.get("id"), message.get("ms")
         with self._lock:
-            order = self._orders.get(number) if isinstance(number, int) else None
+            order = self._orders.get(number) if isinstance(number, str) else None
         if order is not None:
             took = float(ms) if isinstance(ms, int | float) else 0.0
             order.done = Done(message.get("ok") is True, str(message.get("detail") or "")[:1000], took)
@@ -188,7 +195,7 @@ class KeeperClient:
             self._loop.forget(self._sock.fileno())
             self._sock.close()
             self._sock = None
-        was, self._greeted = self._greeted, False
+        was, self._greeted, self._keeper = self._greeted, False, ""
         self._in.clear()
         self._out.clear()
         with self._lock:
@@ -204,7 +211,7 @@ class KeeperClient:
         self._loop.once(self._pause_s, self.start, "keeper connect")
         self._pause_s = min(2 * self._pause_s, LATEST_S)
 
-    def _fail(self, numbers: Iterable[int], why: str) -> None:
+    def _fail(self, numbers: Iterable[str], why: str) -> None:
         with self._lock:
             found = [order for number in numbers if (order := self._orders.get(number)) is not None]
         for order in found:

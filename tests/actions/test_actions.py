@@ -31,7 +31,7 @@ class Broken:
         """Fail."""
         raise StoreError("broken")
 
-    line = keep = order = unit = container_restart = usb_reset = reboot = power_cycle = declare = __call__
+    line = keep = order = unit = container_restart = usb_reset = reboot = power_cycle = declare = revoke = __call__
 
 
 WORKLOADS = {

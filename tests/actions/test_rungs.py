@@ -27,7 +27,7 @@ def done(
         ("restart", {}, ("restart", "tick_sched_timer", None)),
         ("degrade", {"profile": "low"}, ("degrade", "tick_sched_timer", "low")),
         ("restore", {}, ("restore", "tick_sched_timer", None)),
-        ("restore", {"profile": "mid"}, ("restore", "tick_sched_timer", "mid")),
+        ("restore", {"profile": "mid"}, ("degrade", "tick_sched_timer", "mid")),
     ],
 )
 def test_a_command_is_the_keepers(name: str, arguments: Data, order: tuple[str, str, str | None]) -> None:
@@ -78,6 +78,21 @@ def test_the_last_words_come_first(name: str, word: str) -> None:
     machine = MemoryMachine()
     assert done(name, machine=machine).ok
     assert machine.asked == [("intent", name, "first of its kind"), (word, "first of its kind")]
+
+
+class NoBroker(MemoryMachine):
+    """A machine that cannot be rebooted."""
+
+    def reboot(self, reason: str) -> str:
+        """Fail."""
+        raise NotRunning(f"no broker for {reason}")
+
+
+def test_an_act_that_did_not_happen_is_taken_back() -> None:
+    """Pins that the next reset is not put down to a reboot that failed."""
+    machine = NoBroker()
+    assert done("reboot", machine=machine).detail == "reboot: no broker for first of its kind"
+    assert machine.asked == [("intent", "reboot", "first of its kind"), ("revoked", "reboot")]
 
 
 class FullDisk(MemoryMachine):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +94,8 @@ def require_trust(config: Path) -> None:
 
 def parse(raw: bytes, config: Path) -> Place:
     """Read the text of a configuration. Raises ConfigError."""
+    import tomllib  # noqa: PLC0415 - the keeper needs `require_trust` alone, and every MiB of it lasts
+
     # The time of tomllib grows with the square of a line made of dots.
     if any(len(line) > _LINE_LIMIT for line in raw.split(b"\n")):
         raise _fault(config, 0, "syntax", f"a line has more than {_LINE_LIMIT} bytes")

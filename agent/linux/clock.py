@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from pathlib import Path
 
@@ -34,4 +33,6 @@ def pause(seconds: float) -> None:
 
 def chance() -> float:
     """Give a random number, 0 <= x < 1: for jitter, not for secrets."""
+    import random  # noqa: PLC0415 - with it comes hashlib, and the keeper wants the clock alone
+
     return random.random()  # noqa: S311 - jitter

@@ -1,0 +1,59 @@
+"""What a workload says by sd_notify, as effects on its life. One row of `_HEARD` for each thing that can be said."""
+
+from __future__ import annotations
+
+from agent.keeping.effects import Effects
+from agent.keeping.lifecycle import Lifecycle
+from agent.keeping.notify import Said
+
+
+def heard(life: Lifecycle, said: Said, now_ns: int) -> Effects:
+    """Take in one datagram of a process that belongs to the workload. MAINPID and descriptors are the caller's business."""
+    if life.pid is None:
+        return []  # the last words of a process that is gone
+    effects: Effects = []
+    if said.faults:
+        effects.append(life.notice("malformed", now_ns, {"faults": list(said.faults)}))
+    if said.extend_us is not None:
+        life.extend(said.extend_us, now_ns)
+    if said.watchdog_us is not None:
+        life.watchdog_us = said.watchdog_us or None
+    effects += _phase(life, said, now_ns)
+    if said.beat:
+        life.beats.beat(now_ns)
+    if said.work is not None:
+        life.beats.worked(said.work, now_ns)
+    return effects + _unusual(life, said, now_ns) + _profile(life, said, now_ns)
+
+
+def _phase(life: Lifecycle, said: Said, now_ns: int) -> Effects:
+    if said.status is not None:
+        life.status = said.status  # no transition: it travels with the next one, or with the beats
+    if life.state == "stopping":
+        return []
+    if said.stopping:
+        return life.stopping(now_ns)
+    if said.reloading:
+        return life.enter("reloading", "", now_ns)
+    if said.ready and life.state != "running":
+        return life.now_ready(now_ns)
+    return []
+
+
+def _unusual(life: Lifecycle, said: Said, now_ns: int) -> Effects:
+    effects: Effects = []
+    if said.trigger:
+        effects.append(life.notice("watchdog_trigger", now_ns, {"pid": life.pid}))
+    if said.errno:
+        effects.append(life.notice("errno", now_ns, {"errno": said.errno}))
+    if said.event is not None:
+        effects.append(life.notice("event", now_ns, {"kind": said.event, "data": said.event_data or {}}))
+    return effects
+
+
+def _profile(life: Lifecycle, said: Said, now_ns: int) -> Effects:
+    if said.profile is None or said.profile != life.profile:
+        return []
+    life.deadlines.pop("confirm", None)
+    effects = [life.notice("profile", now_ns, {"profile": said.profile})]
+    return [*effects, *life.answer(now_ns, f"confirmed profile {said.profile or 'full'}", verbs=("degrade", "restore"))]

@@ -24,6 +24,7 @@ NAME = "crash_loop"
 KINDS = frozenset({"workload.state", "workload.exit"})
 NS = 1_000_000_000
 COUNT, WITHIN_S, IN_A_ROW = 4, 120.0, 4
+START_S = 60.0  # until whatever is done about it has led to a new process
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class CrashLoop:
         if one.open:
             return []
         one.open = True
-        data: Data = {"cause": cause, "ends": len(one.lives.ring), "settle_s": self._rule.stable_s}
+        data: Data = {"cause": cause, "ends": len(one.lives.ring), "settle_s": self._rule.stable_s + START_S}
         return [Finding(event.t_mono_ns, NAME, event.subject, "critical", f"{event.subject}: {why}", tuple(one.evidence), data)]
 
     def _stable(self, name: str, one: _Workload, now_ns: int) -> list[Finding]:

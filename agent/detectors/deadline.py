@@ -202,10 +202,10 @@ class Deadline:
         yield from ()
 
     def _link(self, event: Event) -> Iterator[Finding]:
-        up = bool(event.data.get("up"))
-        self._up_ns[event.source] = event.t_mono_ns if up else None
+        up, source = bool(event.data.get("up")), f"{event.subject}_link"  # as its sightings name themselves (`ports.Link`)
+        self._up_ns[source] = event.t_mono_ns if up else None
         for name, one in self._all.items():
-            if up and one.source in ("", event.source):
+            if up and one.source == source:
                 one.alive(event.t_mono_ns, self._counters(name))
         yield from ()
 

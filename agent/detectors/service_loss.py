@@ -19,6 +19,7 @@ NAME = "service_loss"
 CAUSES = {"video.audio_lost": ("audio_lost", "lost its sound"), "video.timeout": ("timeout", "gets no stream")}
 KINDS = frozenset({"proc.exit", *CAUSES})
 ONCE, WINDOW_S, NEVER = 1, 1.0, 1e9  # each event is critical by itself
+TICKS_S = 15.0  # findings end at a tick, and there is one every 10 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def make(options: Options) -> CaseDetector:
                 return None
         else:
             subject, (cause, what) = event.subject, CAUSES[event.kind]
-        kept = facts(event, "pid", "stream", "silent_s") | {"cause": cause, "settle_s": options.quiet_s}
+        kept = facts(event, "pid", "stream", "silent_s") | {"cause": cause, "settle_s": options.quiet_s + TICKS_S}
         return Violation(subject, 1.0, f"{subject} {what}", "critical", kept)
 
     return CaseDetector(NAME, KINDS, Rule(ONCE, WINDOW_S, NEVER, ONCE, NEVER, options.quiet_s), judge)

@@ -1,4 +1,7 @@
-"""Workloads: `workload.*`. Subject: the workload's name (`keeper` for `workload.link`, `gateway` for a hold of everything)."""
+"""Workloads: `workload.*`. Subject: the workload's name (`keeper` for `workload.link`, `gateway` for a hold of everything).
+
+`workload.known`, `beats`, `starved` and `check` are shown to the detectors and never recorded.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Literal, NotRequired, TypedDict
 
 
 class Known(TypedDict):
-    """What the configuration says of a workload; told to the detectors at the start, never recorded."""
+    """What the configuration says of a workload; told to the detectors at the start."""
 
     deadline_s: float
     """Start value of its deadline."""
@@ -64,7 +67,7 @@ class Profile(TypedDict):
 
 
 class Beats(TypedDict):
-    """What a workload said of its life since the last such sample; never recorded."""
+    """What a workload said of its life since the last such sample."""
 
     last_ns: int
     """CLOCK_MONOTONIC of its newest beat."""
@@ -84,14 +87,14 @@ class Link(TypedDict):
 
 
 class Starved(TypedDict):
-    """How long the tasks of a workload waited for a CPU and had one, since they began; never recorded."""
+    """How long the tasks of a workload waited for a CPU and had one, since they began."""
 
     wait_us_total: float
     run_us_total: NotRequired[float]
 
 
 class Check(TypedDict):
-    """One health check of a workload from outside; never recorded."""
+    """One health check of a workload from outside."""
 
     ok: bool
     ms: float

@@ -96,7 +96,7 @@ def test_an_atomic_writer_is_acquitted(words: Target, bench: Bench) -> None:
     """Pins that a LOCK prefix on every writer acquits."""
     with words.writing(("atomic", 1, 0), gap_s=GAP_S):
         report = prove(bench, words.place(ATOMIC), SECONDS)
-    assert (report["verdict"], report["reason"]) == ("none seen", "every writer is atomic (LOCK or xchg)")
+    assert (report["verdict"], report["reason"]) == ("none seen", "every writer is atomic (LOCK or xchg)"), report["writers"]
 
 
 def test_up_and_down_is_inconclusive(words: Target, bench: Bench) -> None:

@@ -13,12 +13,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from agent import actions, checks, config, control, recovering, workloads
+from agent import actionports, actions, checks, config, control, workloads
 from agent.config import Config
+from agent.consequences import Consequences
 from agent.errors import ConfigError, GatewardenError, LoadFailed
+from agent.guarding import Guarding
 from agent.linux import child, evidence, facts, http, ready, sdnotify, unixserver
 from agent.linux.alarm import Alarm
 from agent.linux.brokerclient import BrokerClient
@@ -32,11 +33,14 @@ from agent.linux.pidwatch import PidWatch
 from agent.linux.unixserver import Credentials
 from agent.linux.worker import Worker
 from agent.model import Finding, Json, Sighting, plain
+from agent.overseeing import Overseeing
 from agent.pipeline import Pipeline
 from agent.place import require_trust
 from agent.policies.response import Response
 from agent.ports import Action, Detector
 from agent.probing import Probing
+from agent.recovering import Recovering
+from agent.remembering import BoundedIntents
 from agent.reporting import Reporting
 from agent.service import Service
 from agent.status import Identity
@@ -66,21 +70,24 @@ class Daemon:
         store = self._reporting.spool
         worker = Worker("actions")
         stack.callback(worker.close)
+        detectors = _detectors(settings)
         acts: dict[str, Action] = {}
+        self._recovering = Recovering(settings, boot, self._clock, detectors, worker.submit, self._incident)
         self._pipeline = Pipeline(
             boot_id=boot,
             clock=self._clock,
             store=store,
-            detectors=_detectors(settings),
-            policies=[Response()],
+            detectors=detectors,
+            policies=[Response(), self._recovering.ladder],
             actions=acts,
-            submit=lambda decision, job: worker.submit(recovering.lane(decision), job),
+            submit=self._recovering.submit,
             back=self._loop.call_soon_threadsafe,
             fault=self._fault,
+            done=self._recovering.done,
         )
         self._pipeline.arm = Alarm(self._loop, self._clock, self._look, "alarm").set
-        self._supervising = Supervising(settings, self._loop, self._clock, self._pipeline, store.cursor, self._incident)
-        stack.callback(self._supervising.close)
+        self._overseeing = self._overseen(boot, worker)
+        stack.callback(self._overseeing.close)
         acts |= self._actions()
         comms = workloads.comms(settings.workload)
         watched = workloads.watching(settings, comms)
@@ -93,7 +100,7 @@ class Daemon:
             clock=self._clock,
             pipeline=self._pipeline,
             probing=self._probing,
-            supervising=self._supervising,
+            overseeing=self._overseeing,
             telemetry=self._reporting,
             budget_pct=settings.budget.cpu_pct,
             status_file=settings.paths.status_file,
@@ -111,7 +118,7 @@ class Daemon:
             self._service.identity = replace(self._service.identity, tier="E", tier_reason=why)
         self._service.start()
         self._reporting.start(self._service.birth())
-        self._supervising.start()
+        self._overseeing.start(mcu=settings.mcu is not None)
         self._serve_control()
         self._serve_metrics()
         self._watch_deaths()
@@ -119,8 +126,8 @@ class Daemon:
         period_s = settings.metrics.period_s
         self._loop.every(min(period_s, _TICK_S), self._service.tick, "tick")
         self._loop.every(period_s, self._sample_soon, "sample soon")
-        if period := sdnotify.watchdog_s():
-            self._loop.every(period / 2, partial(sdnotify.notify, "WATCHDOG=1"), "sd watchdog")
+        if (feeding_s := self._overseeing.guarding.watchdogs.tick_s) is not None and feeding_s < min(period_s, _TICK_S):
+            self._loop.every(feeding_s, self._overseeing.tick, "feeding")
         sdnotify.notify("READY=1")
         self._say("ready", state=str(self._service.status()["state"]), tier=self._service.identity.tier)
         self._loop.run()
@@ -129,8 +136,24 @@ class Daemon:
 
     def _look(self) -> None:
         """Look at silences with fresh readings of who was held up meanwhile."""
-        self._supervising.look()
+        self._overseeing.look()
         self._pipeline.alarm()
+
+    def _overseen(self, boot: str, worker: Worker) -> Overseeing:
+        settings, told = self._settings, self._told
+        guarding = Guarding(settings, boot, self._clock, self._loop, self._recovering.later, told, self._incident)
+        cursor = self._reporting.spool.cursor
+        supervising = Supervising(settings, self._loop, self._clock, self._pipeline, cursor, self._incident)
+        commands = frozenset(one.name for one in settings.workload if one.command)
+        self._recovering.effects = Consequences(
+            supervising.keeper, commands, guarding, self._reporting.presence, worker.submit, told, self._incident_of_worker
+        )
+        rows = [one for one in (*self._pipeline.detectors, *self._pipeline.policies) if hasattr(one, "row")]
+        supervising.views = [*(one.row for one in rows), self._recovering.view]
+        return Overseeing(supervising, self._recovering, guarding)
+
+    def _told(self, found: Sighting) -> None:
+        self._pipeline.take([found])
 
     def _sample_soon(self) -> None:
         """Sample half a period after the tick: the two shall not add up to a peak in one second."""
@@ -192,9 +215,10 @@ class Daemon:
         paths = self._settings.paths
         archive = SnapshotFolder(paths.state_dir / "snapshots")
         readers = {**evidence.readers(paths.broker_socket), "run_queue": self._run_queue, "events": self._events}
-        last_words = recovering.Absent("nothing keeps them")
-        broker, supervising = BrokerClient(paths.broker_socket), self._supervising
-        ports = recovering.recovery(self._settings.workload, broker, supervising.keeper, None, last_words, supervising.threads)
+        words = BoundedIntents(self._overseeing.guarding.words, self._recovering.later)
+        broker, supervising = BrokerClient(paths.broker_socket), self._overseeing.supervising
+        workload = self._settings.workload
+        ports = actionports.recovery(workload, broker, supervising.keeper, None, words, supervising.threads)
         return actions.bound(actions.Tools(self._clock, self._journal, archive, readers, self._switch_off, ports))
 
     def _run_queue(self, _finding: Finding) -> Json:
@@ -212,6 +236,9 @@ class Daemon:
 
     def _incident(self, text: str) -> None:
         self._journal.line("warning", "telemetry", {"said": text})
+
+    def _incident_of_worker(self, text: str) -> None:
+        self._loop.call_soon_threadsafe(lambda: self._incident(text))
 
     def _say(self, message: str, **fields: Json) -> None:
         self._journal.line("info", message, fields)

@@ -24,6 +24,10 @@ def disarmed(_due_ns: int | None) -> None:
     """Do without an alarm: the regular tick is enough."""
 
 
+def unheeded(_decision: Decision, _outcome: Outcome) -> None:
+    """Leave an outcome to the records."""
+
+
 @dataclass(slots=True)
 class Pipeline:
     """One per agentd. `open` holds the findings that are not `ok`, by (detector, subject)."""
@@ -42,6 +46,8 @@ class Pipeline:
     """Hears of a detector or a policy that raised."""
     arm: Callable[[int | None], None] = disarmed
     """Is told when `alarm` is due next (None: not before something happens), whenever something happened."""
+    done: Callable[[Decision, Outcome], None] = unheeded
+    """Hears of each outcome, on the loop's thread."""
     recording: Recording = field(default_factory=Recording)
     """Decides which events are worth a record of their own."""
     latest: deque[Event] = field(default_factory=lambda: deque(maxlen=_LATEST))
@@ -161,10 +167,14 @@ class Pipeline:
 
         def run() -> None:
             outcome = self._failed(decision, "no such action in this agent") if action is None else action(decision)
-            self.back(lambda: self._record([outcome]))
+            self.back(lambda: self._over(decision, outcome))
 
         if not self.submit(decision, run):
-            self._record([self._failed(decision, "the actions before it hang")])
+            self._over(decision, self._failed(decision, "the actions before it hang"))
+
+    def _over(self, decision: Decision, outcome: Outcome) -> None:
+        self._record([outcome])
+        self.done(decision, outcome)
 
     def _failed(self, decision: Decision, why: str) -> Outcome:
         return Outcome(self.clock.mono_ns(), decision.action, decision.finding.subject, ok=False, detail=why)

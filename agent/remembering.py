@@ -53,14 +53,9 @@ class Remembering:
                 self._say(f"{self._files[name].path}: {error}: begun anew")
 
     def save(self) -> None:
-        """Have written what changed since the last time."""
+        """Have what changed since the last time written."""
         for name, plain in self._changed().items():
             self._later(lambda name=name, plain=plain: self._write(name, plain))  # type: ignore[misc] # bound here
-
-    def close(self) -> None:
-        """Write it now."""
-        for name, plain in self._changed().items():
-            self._write(name, plain)
 
     def _changed(self) -> dict[str, Data]:
         now = self._clock.mono_ns()

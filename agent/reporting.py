@@ -87,6 +87,11 @@ class Reporting:
         if self._publisher is not None:
             self._publisher.health(payload)
 
+    def presence(self, state: str) -> None:
+        """Say (retained) that the gateway is `online` or in `maintenance`."""
+        if self._publisher is not None:
+            self._publisher.announce(state)
+
     def retry(self) -> None:
         """Connect at once if the publisher waits for its next attempt."""
         if self._publisher is not None:

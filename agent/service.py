@@ -14,11 +14,11 @@ from agent.linux import procfs, selfstat
 from agent.linux.facts import Facts
 from agent.linux.selfstat import SelfStat
 from agent.model import Data, Json, Sighting, worst
+from agent.overseeing import Overseeing
 from agent.pipeline import Pipeline
 from agent.ports import Clock
 from agent.probing import Probing
 from agent.status import Footprint, Identity, Reading
-from agent.supervising import Supervising
 from agent.telemetry import exposition
 from agent.telemetry.history import Found
 
@@ -55,7 +55,7 @@ class Service:
     clock: Clock
     pipeline: Pipeline
     probing: Probing
-    supervising: Supervising
+    overseeing: Overseeing
     telemetry: Telemetry
     budget_pct: float
     status_file: Path
@@ -93,8 +93,9 @@ class Service:
         self._cost = status.footprint(self._first, self._last, now, stat.uss_kib, self.probing.map_kib(), rows)
         self._last = now
         self.pipeline.sample(self._cost_sighting(rows))
-        self.supervising.look()
+        self.overseeing.look()
         self.pipeline.tick()
+        self.overseeing.tick()
         self._write_status()
         self._tell_health()
 
@@ -123,8 +124,8 @@ class Service:
         """Give the status object (docs/telemetry.md)."""
         uptime = (self.clock.mono_ns() - self._started_ns) / 1e9
         findings = list(self.pipeline.open.values())
-        parts: Data = {"workloads": self.supervising.status()}
-        found = status.status(self.identity, uptime, self.probing.rows(), self.telemetry.state(), findings, self._cost, parts)
+        rows, supervised = self.probing.rows(), self.overseeing.status()
+        found = status.status(self.identity, uptime, rows, self.telemetry.state(), findings, self._cost, supervised)
         more: Data = {"t_wall": round(self.clock.wall(), 3), "left_out": self.pipeline.recording.left_out}
         if self.pageless:
             page: Data = {"reason": self.pageless.reason, "remedy": self.pageless.remedy}
@@ -164,6 +165,7 @@ class Service:
             "probes": lambda _request: self.probing.rows(),
             "snapshot": self._snapshot,
             "events": self._events,
+            **self.overseeing.verbs(),
         }
 
     def _snapshot(self, request: Data) -> Json:

@@ -59,16 +59,22 @@ class Supervising:
         self._say = say
         self.rows = {one.name: Row(one) for one in settings.workload}
         self.views: Sequence[View] = ()
+        self.beaten: Callable[[str, int], None] = _nobody
+        """Hears of each beat, with its time."""
         self._keeper_id = ""
         self._told = 0
         self.bad_messages = 0
         path = settings.paths.keeper_socket
         self.keeper = KeeperClient(loop, path, self._heard, self._since, self._greeting, self._changed)
 
-    def start(self) -> None:
-        """Tell the detectors what is configured, and connect if a workload is the keeper's."""
+    def start(self, ceiling_s: float | None) -> None:
+        """Tell the detectors what is configured, and connect if a workload is the keeper's.
+
+        No deadline may be longer than `ceiling_s`: that is when the hardware would act.
+        """
         for row in self.rows.values():
-            self._pipeline.sample(self._sighting("workload.known", row.workload.name, _known(row.workload)))
+            known = {**_known(row.workload), "ceiling_s": ceiling_s}
+            self._pipeline.sample(self._sighting("workload.known", row.workload.name, known))
         if any(row.workload.command for row in self.rows.values()):
             self.keeper.start()
 
@@ -92,10 +98,10 @@ class Supervising:
         pid = self.rows[name].pid
         return f"no process of {name} is known" if pid is None else threads.read(pid)
 
-    def status(self) -> list[Json]:
-        """Give the `workloads` part of the status."""
+    def status(self) -> dict[str, Data]:
+        """Give the rows of the `workloads` part of the status, by name."""
         now = self._clock.mono_ns()
-        return [self._row(row, now) for row in self.rows.values()]
+        return {name: self._row(row, now) for name, row in self.rows.items()}
 
     def _row(self, row: Row, now_ns: int) -> Data:
         found: Data = dict.fromkeys(("deadline_s", "margin_s", "margin_p1_s"))
@@ -103,7 +109,10 @@ class Supervising:
         for view in self.views:
             found |= view(row.workload.name, now_ns)
         own: Data = {"name": row.workload.name, "state": row.state, "pid": row.pid, "restarts": row.restarts}
-        return {**own, **found, "reason": row.reason, "ready": row.ready, "required": row.workload.required, "said": row.said}
+        work = row.workload
+        parent = "keeper" if work.command else "unit" if work.unit else "container"
+        more: Data = {"parent": parent, "required": work.required, "reason": row.reason, "ready": row.ready, "said": row.said}
+        return {**own, **found, **more}
 
     def _since(self, keeper: str) -> int:
         self._keeper_id = keeper
@@ -161,6 +170,8 @@ class Supervising:
             row.pid = pid if isinstance(pid, int) else None
             row.restarts = restarts if isinstance(restarts, int) else 0
             row.ready = data["ready"] is True
+        elif sighting.kind == "workload.beats" and data["last_ns"]:
+            self.beaten(sighting.subject, int(str(data["last_ns"])))
 
     def _link(self, data: Data, *, bad: bool) -> Sighting:
         severity: Severity = "warning" if bad else "info"
@@ -170,10 +181,14 @@ class Supervising:
         return Sighting(self._clock.mono_ns(), _SOURCE, kind, subject, "info", data)
 
 
+def _nobody(_name: str, _at_ns: int) -> None:
+    """Do nothing with a beat."""
+
+
 def _known(workload: Workload) -> Data:
     beats = workload.notify == "watchdog" or workload.probe is not None
     liveness = "watchdog" if beats else workload.notify
-    return {"deadline_s": workload.deadline_s, "ceiling_s": None, "liveness": liveness}
+    return {"deadline_s": workload.deadline_s, "liveness": liveness}
 
 
 def _pressure() -> Data:

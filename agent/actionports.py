@@ -1,0 +1,78 @@
+"""What the actions need of the outside world, put together: the keeper, the broker, the MCU, last words, the workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.actions import Recovery, Target
+from agent.config import Workload
+from agent.errors import NotRunning, StoreError
+from agent.model import Json
+from agent.ports import Done, Intents, Keeper, Machine, Mcu, Units
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Stands where a port has nothing behind it in this configuration: every call says so."""
+
+    why: str
+
+    def order(self, _verb: str, _name: str, _reason: str, _profile: str | None = None) -> Done:
+        """Refuse. Raises NotRunning."""
+        raise NotRunning(self.why)
+
+    def power_cycle(self, _reason: str) -> str:
+        """Refuse. Raises NotRunning."""
+        raise NotRunning(self.why)
+
+    def declare(self, _act: str, _reason: str) -> None:
+        """Refuse. Raises StoreError."""
+        raise StoreError(self.why)
+
+    def revoke(self, _act: str) -> None:
+        """Do nothing: nothing was declared."""
+
+
+def targets(workloads: Sequence[Workload]) -> Mapping[str, Target]:
+    """Give the workloads as the actions see them, by name."""
+    return {one.name: _target(one, workloads) for one in workloads}
+
+
+def _target(one: Workload, workloads: Sequence[Workload]) -> Target:
+    behind = dependants(one.name, workloads)
+    if one.unit is not None:
+        return Target(one.name, "unit", one.unit, behind)
+    if one.container is not None:
+        return Target(one.name, "container", one.container, behind)
+    return Target(one.name, "keeper", one.name, behind)
+
+
+def dependants(name: str, workloads: Sequence[Workload]) -> tuple[str, ...]:
+    """Give those that come after `name`, directly or not, each behind all of them that it needs itself."""
+    found: dict[str, None] = {name: None}
+    rest = list(workloads)
+    reached = {name}
+    while more := [one.name for one in rest if one.name not in reached and reached & set(one.after)]:
+        reached.update(more)
+    while len(found) < len(reached):  # `after` goes in no circle: the configuration is checked for that
+        found |= {one.name: None for one in rest if one.name in reached and set(one.after) & reached <= found.keys()}
+    return tuple(found)[1:]
+
+
+class Broker(Units, Machine, Protocol):
+    """What the broker's client is for the actions."""
+
+
+def recovery(
+    workloads: Sequence[Workload],
+    broker: Broker,
+    keeper: Keeper,
+    mcu: Mcu | None,
+    intents: Intents,
+    threads: Callable[[str], Json],
+) -> Recovery:
+    """Put the ports together."""
+    absent = Absent("no [mcu] section: there is nothing that could cut the power")
+    return Recovery(keeper, broker, broker, mcu or absent, intents, targets(workloads), threads)

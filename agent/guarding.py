@@ -1,0 +1,130 @@
+"""The watchdogs and the cause of the last reset in agentd: what counts as a report of required work. Composition.
+
+| the workload | what feeds |
+|---|---|
+| beats (sd_notify, a counter file, a probe) | each beat |
+| starts, reloads, or its machine is starved, within its deadline | nothing is wanted of it until that deadline |
+| is being started again by its parent, or that parent does not answer | likewise, up to 15 min after its last report |
+| has no liveness in this phase ("not proven") | each tick while its process lives |
+| stopped without a hold, failed to beat in time | nothing: no feed until it works |
+| not `required`, or on hold | nothing is wanted of it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Literal
+
+from agent import __version__, narrow
+from agent.config import Config
+from agent.errors import GatewardenError
+from agent.lastreset import LastReset, witnesses
+from agent.lastwords import LastWords
+from agent.linux import intent, kmsg
+from agent.linux.brokerclient import BrokerClient
+from agent.linux.intent import DurableFile
+from agent.model import Data, Sighting
+from agent.ports import Clock, Loop
+from agent.resets import Words
+from agent.watchdogs import Watchdogs, here
+
+Sign = Literal["reports", "excused", "silent"]
+LIVES = frozenset({"starting", "running", "reloading", "stopping"})
+RESTARTED = frozenset({"backoff", "failed", "unknown"})
+_PATIENCE_S = 20.0  # two ticks: renewed at each as long as the reason lasts
+_NS = 1_000_000_000
+
+
+def sign(row: Data) -> tuple[Sign, float]:
+    """Give what a workload's row of `agentctl workloads` proves between two beats, and for how many seconds it is excused."""
+    state, margin = row.get("state"), narrow.number(row.get("margin_s"))
+    if state in RESTARTED:
+        return ("excused", _PATIENCE_S) if row.get("parent") == "keeper" else ("reports", 0.0)
+    if state not in LIVES:
+        return "silent", 0.0
+    if row.get("deadline_s") is None:
+        return "reports", 0.0
+    waits = row.get("phase") != "run" or narrow.number(row.get("starved_s")) > 0
+    return ("excused", margin) if waits and margin > 0 else ("silent", 0.0)
+
+
+class Guarding:
+    """One per agentd; `later(job)` writes where it may block, `told` takes events."""
+
+    def __init__(
+        self,
+        settings: Config,
+        boot_id: str,
+        clock: Clock,
+        loop: Loop,
+        later: Callable[[Callable[[], None]], bool],
+        told: Callable[[Sighting], None],
+        say: Callable[[str], None],
+    ) -> None:
+        """Read what the last boot left; open nothing yet."""
+        self._clock = clock
+        self._told = told
+        folder, broker = settings.paths.state_dir, BrokerClient(settings.paths.broker_socket)
+        self._folder = folder
+        self.words = LastWords(DurableFile(folder / "intent.json"), clock, Words(boot_id, __version__), say, later)
+        self.last_reset = LastReset(DurableFile(folder / "boots.json"), self.words, clock, witnesses(folder), say)
+        self.watchdogs = Watchdogs(settings.watchdog, loop, clock, self.words, told, here(kmsg_fd=lambda: _kmsg_fd(broker)))
+        self._required = frozenset(one.name for one in settings.workload if one.required)
+        self._exempt: frozenset[str] = frozenset()
+
+    def start(self) -> str:
+        """Judge the last reset, and arm what is ours; give the cause."""
+        found = self.last_reset.resolve()
+        if found is not None:
+            self._told(found)
+        self.watchdogs.start()
+        self.watchdogs.require(self._required)
+        return self.last_reset.verdict.cause
+
+    def ceiling_s(self) -> float | None:
+        """Give the longest deadline that makes sense: the shortest time-out less its pretimeout; None without a watchdog."""
+        spans = [
+            narrow.number(row.get("ttl_s")) - narrow.number(row.get("pretimeout_s"))
+            for row in self.watchdogs.rows()
+            if isinstance(row, dict) and row.get("owner") is not None and row.get("ttl_s")
+        ]
+        return min((span for span in spans if span > 0), default=None)
+
+    def beat(self, name: str, at_ns: int) -> None:
+        """Take in a beat of a workload."""
+        self.watchdogs.report(name, at_ns)
+
+    def held(self, everything: bool, names: Collection[str]) -> None:  # noqa: FBT001 - a state
+        """Hear what is on hold: of that nothing is wanted."""
+        self._exempt = frozenset(names)
+        self.watchdogs.hold(everything)
+        self.watchdogs.require(self._required - self._exempt)
+
+    def tick(self, rows: Mapping[str, Data]) -> None:
+        """Look at all that do not report by themselves, then at agentd's own turn."""
+        now = self._clock.mono_ns()
+        for name in self._required - self._exempt:
+            how, seconds = sign(rows.get(name, {}))
+            if how == "reports":
+                self.watchdogs.report(name, now)
+            elif how == "excused":
+                self.watchdogs.excuse(name, now + round(seconds * _NS))
+        self.watchdogs.tick()
+
+    def status(self) -> Data:
+        """Give the parts `watchdogs` and `last_reset` of the status."""
+        return {"watchdogs": self.watchdogs.rows(), "last_reset": self.last_reset.row()}
+
+    def close(self) -> None:
+        """Give the watchdogs back, and leave the last words; they count on if the machine is going down in good order."""
+        self.watchdogs.close(shutdown=intent.planned(self._folder) == self.words.now.boot_id)
+
+
+def _kmsg_fd(broker: BrokerClient) -> int:
+    try:
+        return kmsg.open_kmsg()
+    except OSError as error:
+        try:
+            return broker.kmsg_fd()
+        except GatewardenError:
+            raise error from None

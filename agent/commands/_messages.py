@@ -30,7 +30,7 @@ class Birth(TypedDict):
 
 
 class Presence(TypedDict):
-    """The leaf `status`, retained: whether the agent is there; nothing sends `maintenance` yet."""
+    """The leaf `status`, retained: whether the agent is there; `maintenance` while everything is on hold."""
 
     state: Literal["online", "offline", "maintenance"]
     boot_id: str

@@ -58,6 +58,58 @@ class Footprint(TypedDict, total=False):
     flash_bytes_per_day: int | None
 
 
+class Workload(TypedDict):
+    """One workload: times in seconds, null where nothing is known or due. `margin_s` is what is left of its deadline now."""
+
+    name: str
+    state: str
+    """Of the keeper: starting, running, reloading, stopping, backoff, stopped, failed, held; unknown if nobody tells."""
+    pid: int | None
+    restarts: int
+    deadline_s: float | None
+    """Null while silence proves nothing."""
+    margin_s: float | None
+    margin_p1_s: float | None
+    """What 99 of 100 beats of the last 24 h had left."""
+    misses: int
+    last_rung: str | None
+    next_rung: str | None
+    """What would be done next if it did not work."""
+    last_recovery_ms: float | None
+    """From the finding to the end of the last cure."""
+    hold_until: float | None
+    """Seconds since the epoch."""
+
+
+class _Workloads(TypedDict):
+    schema: str
+    workloads: list[Workload]
+
+
+class Workloads(_Workloads, total=False):
+    """`agentctl workloads --json`; in `status --json` the rows have more keys. The last two only if agentd does not run."""
+
+    stale_s: float | None
+    not_running: str
+
+
+class Held(TypedDict):
+    """`agentctl hold --json`: what is on hold (null: everything), until when (seconds since the epoch), and why."""
+
+    schema: str
+    workload: str | None
+    until: float
+    why: str
+
+
+class Resumed(TypedDict):
+    """`agentctl resume --json`: whether there was a hold to be ended."""
+
+    schema: str
+    workload: str | None
+    ended: bool
+
+
 class _Status(TypedDict):
     schema: str
     state: State
@@ -70,7 +122,7 @@ class _Status(TypedDict):
     last_reset: Reset
     probes: list[Probe]
     mqtt: Mqtt
-    workloads: list[Open]
+    workloads: list[Workload]
     streams: list[Open]
     gpus: list[Open]
     watchdogs: list[Open]

@@ -1,4 +1,4 @@
-"""The times that people write after `--since`. Pure."""
+"""The times that people write: after `--since`, and how long something is to last. Pure."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def since(text: str, now_wall: float) -> float:
         raise BadRequest(
             f"--since {text!r} is no time, allowed: 90s, 15m, 1h, 2d (ago, without a sign), or ISO 8601 as 2026-01-31T12:00"
         ) from error
+
+
+def length(text: str) -> float:
+    """Give the seconds of `90s`, `30m`, `1h`, `2d`. Raises BadRequest."""
+    found = _AGO.fullmatch(text.strip())
+    if found is None or not int(found[1]):
+        raise BadRequest(f"{text!r} is no length of time, allowed: 90s, 30m, 1h, 2d")
+    return float(int(found[1]) * _SECONDS[found[2]])

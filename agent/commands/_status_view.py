@@ -11,6 +11,11 @@ from agent.model import Data, Json
 from agent.narrow import part, rows
 
 INDENT = "  "
+_SHOWN = {
+    "workloads": ("pid", "restarts", "margin_s", "misses", "last_rung", "profile"),
+    "watchdogs": ("condition", "ttl_s", "margin_s", "margin_p1_s", "misses"),
+}
+"""What of a thing stands on its line; its own verb has the rest."""
 
 
 def view(screen: Screen, status: Data, start: str) -> Iterator[str]:
@@ -120,7 +125,8 @@ def _things(screen: Screen, status: Data) -> Iterator[str]:
             continue
         yield screen.paint(title, "bold")
         for row in listed:
-            rest = {name: value for name, value in row.items() if name not in {"name", "state", "reason", "remedy"}}
+            keys = _SHOWN.get(key) or [name for name in row if name not in {"name", "state", "reason", "remedy"}]
+            rest = {name: row[name] for name in keys if row.get(name) is not None}
             state = text(row.get("state"))
             yield f"{INDENT}{screen.paint(state, state)}  {text(row.get('name'))}  {pairs(rest)}".rstrip()
             yield from reasons(screen, row)

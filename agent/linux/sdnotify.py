@@ -21,3 +21,8 @@ def watchdog_s() -> float | None:
     ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     usec = os.environ.get("WATCHDOG_USEC", "")
     return int(usec) / 1e6 if ours and usec.isdecimal() and int(usec) else None
+
+
+def supervised() -> bool:
+    """Whether a service manager started us and hears us: it will bring us back if we die."""
+    return bool(os.environ.get("NOTIFY_SOCKET"))

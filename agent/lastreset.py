@@ -1,0 +1,91 @@
+"""The cause of the last reset, judged once per boot: evidence is read, `agent.resets` judges, the ring of boots remembers.
+
+No probe: a probe looks into the running kernel, this asks what an earlier one left behind, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent import boots, resets
+from agent.boots import Boot, Boots
+from agent.errors import GatewardenError, StoreError
+from agent.lastwords import Durable, LastWords
+from agent.linux import intent, pstore, watchdogfacts
+from agent.linux.pstore import Record
+from agent.model import Data, Sighting
+from agent.ports import Clock
+from agent.resets import Evidence, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Witnesses:
+    """Where evidence is read; each gives nothing where there is none. `dumps` raises OSError or GatewardenError."""
+
+    dumps: Callable[[], list[Record]]
+    registers: Callable[[], dict[str, int]]
+    planned: Callable[[], str]
+
+
+def witnesses(state_dir: Path, dumps: Callable[[], list[Record]] = pstore.read) -> Witnesses:
+    """Give those of this machine."""
+
+    def registers() -> dict[str, int]:
+        return {one.name: one.bootstatus for one in watchdogfacts.read() if one.bootstatus is not None}
+
+    return Witnesses(dumps, registers, lambda: intent.planned(state_dir))
+
+
+class LastReset:
+    """`verdict` and `boots` are there at once if this boot was judged before, else after `resolve`."""
+
+    def __init__(self, ring: Durable, words: LastWords, clock: Clock, seen: Witnesses, say: Callable[[str], None]) -> None:
+        """Read the ring, and the words of the boot before while nobody has overwritten them yet."""
+        self._ring, self._words, self._clock, self._witnesses, self._say = ring, words, clock, seen, say
+        self.boots: Boots = boots.read(ring.read())
+        known = self.boots.of(words.now.boot_id)
+        self._before = words.before()
+        self._judged = known is not None
+        self.verdict: Verdict = known.verdict if known else resets.UNKNOWN
+
+    def resolve(self, mcu: str = "") -> Sighting | None:
+        """Judge, once per boot: give the event to record, None if that was done. `mcu` is what the microcontroller says."""
+        if self._judged:
+            return None
+        self._judged = True
+        dumps = self._dumps()
+        fresh = [one for one in dumps if one.key not in self.boots.seen]
+        found = self._evidence(fresh, mcu)
+        # Without a ring nothing is known of the boot before: what lies in pstore may be years old.
+        self.verdict = resets.judge(found) if self.boots.ring or found.words else resets.UNKNOWN
+        boot = Boot(self._words.now.boot_id, self._clock.wall(), self._words.now.version, self.verdict)
+        self.boots = self.boots.begun(boot, self._before, tuple(one.key for one in dumps))
+        try:
+            self._ring.write(self.boots.plain())
+        except StoreError as error:
+            self._say(f"this boot is not remembered: {error}")
+        return resets.sighting(self.verdict, self._before, self._clock.mono_ns())
+
+    def _evidence(self, dumps: list[Record], mcu: str) -> Evidence:
+        before = self._before.boot_id if self._before else self.boots.ring[-1].boot_id if self.boots.ring else ""
+        planned = bool(before) and self._witnesses.planned() == before
+        return Evidence(self._before, pstore.panic(dumps), planned, self._witnesses.registers(), mcu)
+
+    def _dumps(self) -> list[Record]:
+        try:
+            return self._witnesses.dumps()
+        except (OSError, GatewardenError) as error:
+            self._say(f"pstore cannot be read, so a panic would stay unknown: {error}")
+            return []
+
+    def row(self) -> Data:
+        """Give `status.last_reset`."""
+        return {
+            "cause": self.verdict.cause,
+            "confidence": self.verdict.confidence,
+            "reason": self.verdict.reason,
+            "evidence": list(self.verdict.evidence),
+            "counts": dict(self.boots.counted()),
+        }

@@ -28,12 +28,13 @@ class Beats:
         self._last_ns = now_ns
         self._chained = True
 
-    def worked(self, total: int, now_ns: int) -> None:
-        """Note the running total of work done: a sign of life if it moved."""
-        if total != self._total:
-            self.work += total - self._total if self._total is not None and total > self._total else total
-            self._total = total
-            self.beat(now_ns)
+    def worked(self, total: int) -> bool:
+        """Note the running total of work done; whether it moved, which is a sign of life."""
+        if total == self._total:
+            return False
+        self.work += total - self._total if self._total is not None and total > self._total else total
+        self._total = total
+        return True
 
     def cut(self) -> None:
         """Let the next interval begin with the next sign of life."""

@@ -19,10 +19,9 @@ def heard(life: Lifecycle, said: Said, now_ns: int) -> Effects:
     if said.watchdog_us is not None:
         life.watchdog_us = said.watchdog_us or None
     effects += _phase(life, said, now_ns)
-    if said.beat:
+    moved = said.work is not None and life.beats.worked(said.work)
+    if said.beat or moved:
         life.beats.beat(now_ns)
-    if said.work is not None:
-        life.beats.worked(said.work, now_ns)
     return effects + _unusual(life, said, now_ns) + _profile(life, said, now_ns)
 
 

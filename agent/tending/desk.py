@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent.keeping import messages
 from agent.keeping.crew import Crew
@@ -38,6 +39,8 @@ class Desk:
         self._history = history
         self._act = act
         self._server: KeeperServer | None = None
+        self._orders: dict[str, tuple[Client, str]] = {}  # who gave those that are not done, and by which id
+        self._given = 0
         self._beating: set[str] = set()
         self._beats_ns = 0
         self._timer: Timer | None = None
@@ -49,6 +52,9 @@ class Desk:
     def tell(self, message: Data) -> None:
         """Send and keep `message`, notices within what a workload may make us say, and write a line if it is unusual."""
         if message["type"] == "notice" and not self._may_pass(message):
+            return
+        if message["type"] == "done":
+            self._answer(message)
             return
         numbered = self._history.add(message)
         if self._server is not None:
@@ -74,7 +80,7 @@ class Desk:
         elif isinstance(request, BudgetChange):
             self._crew.change(request)
         else:
-            self._order(request)
+            self._order(client, request)
 
     @staticmethod
     def refusal(uid: int) -> bytes:
@@ -82,9 +88,16 @@ class Desk:
         why = f"the keeper serves root, gatewarden and its own user, not uid {uid}"
         return messages.encode(messages.done(None, why, 0, ok=False))
 
-    def _order(self, order: Order) -> None:
+    def _order(self, client: Client, order: Order) -> None:
+        self._given += 1
+        self._orders[str(self._given)] = client, order.id
         self._journal.line("info", "order", {"verb": order.verb, "name": order.name, "reason": order.reason})
-        self._act(self._crew.obey(order, self._clock.mono_ns()))
+        self._act(self._crew.obey(replace(order, id=str(self._given)), self._clock.mono_ns()))
+
+    def _answer(self, done: Data) -> None:
+        """Give `done` to the agent that gave the order: another one may use the same ids."""
+        client, known = self._orders.pop(str(done["id"]))
+        client.send(messages.encode({**done, "id": known}))
 
     def _subscribe(self, client: Client, wish: Subscribe) -> None:
         seq = self._history.seq

@@ -1,10 +1,11 @@
 """How long a workload may be silent, learned: TCP's retransmission timer (RFC 6298) over the intervals between its beats.
 
-    target = mean + max(mean, 4 x deviation)        gains 1/8 and 1/4; twice the mean lets one beat be lost
-    deadline: widened to the target at once; narrowed towards it with a half-life of as much healthy time as was seen, to 30 min
+    target = the largest of  mean + 4 x deviation (gains 1/8, 1/4),  2 x mean (one beat may be lost),  1.5 x this interval
+    deadline: widened to the target at once; narrowed towards it with a half-life of as much healthy time as was seen (to a day)
 
-The half-life keeps what is rare and regular (a garbage collection every few minutes) from being forgotten in between: the
-deviation alone forgets it within a dozen beats. Measured against phi-accrual and a fixed time-out: docs/watchdog.md.
+What is rare and regular (a garbage collection every few minutes, a rotation every night) must not be forgotten in between: the
+deviation alone forgets it within a dozen beats. So it is remembered for as long as the workload has been watched.
+Measured against phi-accrual and a fixed time-out: docs/watchdog.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ PHASES: tuple[Phase, ...] = ("start", "run", "reload", "stop")
 
 MEAN_GAIN, DEVIATION_GAIN, DEVIATIONS = 1 / 8, 1 / 4, 4
 WARM_UP, WARM_UP_S = 8, 30.0  # intervals, and their sum, before the start value gives way
-HALF_LIFE_S = (30.0, 1800.0)  # as much as was seen, within these
+PEAK = 1.5
+HALF_LIFE_S = (30.0, 86400.0)  # as much as was seen, within these
 LONGEST_S = 86400.0
 
 
@@ -86,7 +88,7 @@ class Estimate:
             self.mean_s += MEAN_GAIN * error
         else:
             self.mean_s, self.deviation_s = interval_s, interval_s / 2
-        target = self.mean_s + max(self.mean_s, DEVIATIONS * self.deviation_s)
+        target = max(self.mean_s + max(self.mean_s, DEVIATIONS * self.deviation_s), PEAK * interval_s)
         if target >= self.held_s:
             self.held_s = target
         else:

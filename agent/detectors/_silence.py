@@ -56,7 +56,6 @@ class Silence:
     misses: int = 0
     margins: Margins = field(default_factory=Margins)
     pending: deque[float] = field(default_factory=lambda: deque(maxlen=PENDING))
-    pending_since_ns: int = 0
     pending_base: Totals = field(default_factory=Totals)
 
     @property
@@ -91,15 +90,15 @@ class Silence:
         allowed = self.deadline_s(self.phase or "run") + self.starved_s(totals, now_ns)
         return max(self.since_ns + round(allowed * NS), self.patience_ns)
 
-    def wait(self, intervals_s: list[float], totals: Totals, read_ns: int) -> None:
-        """Keep intervals until it is known whether the machine was starved meanwhile; `totals` were read at `read_ns`."""
+    def wait(self, intervals_s: list[float], totals: Totals) -> None:
+        """Keep intervals until it is known whether the machine was starved meanwhile."""
         if not self.pending:
-            self.pending_since_ns, self.pending_base = read_ns, totals
+            self.pending_base = totals
         self.pending.extend(intervals_s)
 
-    def settle(self, totals: Totals, now_ns: int) -> None:
+    def settle(self, totals: Totals) -> None:
         """Learn the intervals that waited, if they were healthy ones."""
-        waited, elapsed_s = list(self.pending), max(0, now_ns - self.pending_since_ns) / NS
+        waited, elapsed_s = list(self.pending), (totals.at_ns - self.pending_base.at_ns) / NS
         self.pending.clear()
         if direct_s(self.pending_base, totals, elapsed_s) <= HEALTHY_SHARE * elapsed_s:
             estimate = self.estimates.setdefault("run", Estimate())

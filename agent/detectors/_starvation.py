@@ -22,36 +22,37 @@ HEALTHY_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Microseconds since boot, or since the workload began (`wait`, `run`); None: not known."""
+    """Microseconds since boot, or since the workload began (`wait`, `run`; None: not known), as read at `at_ns`."""
 
     cpu_some: float = 0.0
     memory_full: float = 0.0
     io_full: float = 0.0
     wait: float | None = None
     run: float | None = None
+    at_ns: int = 0
 
 
 def direct_s(before: Totals, now: Totals, elapsed_s: float) -> float:
     """Give the seconds of `elapsed_s` that the workload itself could not use."""
-    return min(elapsed_s, (_own_s(before, now, elapsed_s) or 0.0) + _blocked_s(before, now))
+    return min(elapsed_s, (_own_s(before, now) or 0.0) + _blocked_s(before, now))
 
 
 def starved_s(before: Totals, now: Totals, elapsed_s: float) -> float:
     """Give the seconds of `elapsed_s` that are not counted against it."""
     some = _gain_s(before.cpu_some, now.cpu_some)
-    own = _own_s(before, now, elapsed_s)
+    own = _own_s(before, now)
     waited = some if own is None else max(own, PEERS * some)
     return min(elapsed_s, waited + _blocked_s(before, now))
 
 
-def _own_s(before: Totals, now: Totals, elapsed_s: float) -> float | None:
+def _own_s(before: Totals, now: Totals) -> float | None:
     if before.wait is None or now.wait is None:
         return None
-    wait = _gain_s(before.wait, now.wait)
+    between_s, wait = max(0, now.at_ns - before.at_ns) / 1e9, _gain_s(before.wait, now.wait)
     if before.run is None or now.run is None:
-        return min(wait, elapsed_s)
+        return wait
     wanted = wait + _gain_s(before.run, now.run)
-    return wait if wanted <= elapsed_s else elapsed_s * wait / wanted
+    return wait if wanted <= between_s else between_s * wait / wanted
 
 
 def _blocked_s(before: Totals, now: Totals) -> float:

@@ -21,7 +21,7 @@ from agent.errors import StoreError
 from agent.model import Data, Event, Finding, Json
 
 NAME = "deadline"
-CONFIRM_NS = NS
+CONFIRM_NS = 5 * NS // 4  # the keeper may tell a beat a second late
 LOOK_NS = NS // 2  # between two looks at a silence that starvation prolongs
 GATEWAY = "gateway"
 _SOONEST_S, _LONGEST_S = 0.001, 86400.0
@@ -43,7 +43,6 @@ class Deadline:
         self._learned: dict[str, dict[Phase, Estimate]] = {}
         self._totals = Totals()
         self._own: dict[str, Totals] = {}
-        self._read_ns = 0
         self._up_ns: dict[str, int | None] = {}
         self._holds: dict[str, int] = {}
 
@@ -59,8 +58,8 @@ class Deadline:
             if one.pending:
                 if self._held(name, now_ns) or one.patience_ns > one.since_ns:
                     one.pending.clear()
-                elif self._read_ns > one.pending_since_ns:
-                    one.settle(self._counters(name), now_ns)
+                elif self._totals.at_ns > one.pending_base.at_ns:
+                    one.settle(self._counters(name))
             found += self._judged(name, one, now_ns)
         return found
 
@@ -174,7 +173,7 @@ class Deadline:
         if one.phase == "run" and took:
             one.margins.add(one.deadline_s("run") - max(took), event.t_mono_ns)
             if not one.missed:
-                one.wait(took, counters, self._read_ns)
+                one.wait(took, counters)
         refuted = one.missed and one.pid == one.missed_pid and one.phase is not None
         counted_s = silent_s - one.starved_s(counters, last_ns)
         one.alive(last_ns, counters)
@@ -198,7 +197,7 @@ class Deadline:
     def _pressure(self, event: Event) -> Iterator[Finding]:
         keys = ("cpu_some_us_total", "memory_full_us_total", "io_full_us_total")
         some, memory, io = (number(event.data, key) for key in keys)
-        self._totals, self._read_ns = Totals(some, memory, io), max(self._read_ns, event.t_mono_ns)
+        self._totals = Totals(some, memory, io, at_ns=max(self._totals.at_ns, event.t_mono_ns))
         yield from ()
 
     def _link(self, event: Event) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ class HealthCheck:
     def __init__(self) -> None:
         """Start without an opinion."""
         self._all: dict[str, _Workload] = {}
-        self._totals: tuple[int, Totals] | None = None
+        self._totals: Totals | None = None
         self._starved = False
 
     def see(self, event: Event) -> Iterable[Finding]:
@@ -74,12 +74,11 @@ class HealthCheck:
             number(data, "memory_full_us_total"),
             number(data, "io_full_us_total"),
         )
-        fresh = Totals(some, memory, io)
+        fresh = Totals(some, memory, io, at_ns=event.t_mono_ns)
         if self._totals is not None:
-            at_ns, before = self._totals
-            elapsed_s = max(0, event.t_mono_ns - at_ns) / NS
-            self._starved = elapsed_s > 0 and starved_s(before, fresh, elapsed_s) > STARVED * elapsed_s
-        self._totals = event.t_mono_ns, fresh
+            elapsed_s = (fresh.at_ns - self._totals.at_ns) / NS
+            self._starved = elapsed_s > 0 and starved_s(self._totals, fresh, elapsed_s) > STARVED * elapsed_s
+        self._totals = fresh
 
     def _state(self, event: Event) -> None:
         one, pid = self._known(event), narrow.count(event.data.get("pid")) or None

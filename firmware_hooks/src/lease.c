@@ -87,6 +87,10 @@ static void run(struct gw_watchdog *wd, uint32_t now)
 		wd->kept->tries = 0;
 		gw_kept_seal(wd);
 	}
+	if (wd->kept->power_reason != GW_REASON_NONE) { /* told by now: the next HELLO is not about this boot */
+		wd->kept->power_reason = GW_REASON_NONE;
+		gw_kept_seal(wd);
+	}
 }
 
 static uint8_t judge(struct gw_watchdog *wd, uint16_t seq, uint32_t token, uint8_t phase)

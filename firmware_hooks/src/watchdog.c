@@ -47,6 +47,8 @@ int gw_start(struct gw_watchdog *wd, const struct gw_port *port, const struct gw
 	key = gw_lock(wd);
 	gw_kept_open(wd);
 	gw_count(&kept->boots);
+	if (reset == GW_RESET_POWER_ON || reset == GW_RESET_BROWNOUT) /* so did the gateway */
+		kept->power_reason = GW_REASON_MCU_START;
 	wd->boot_nonce = port->entropy(port->ctx);
 	/* A reset of the MCU alone leaves the gateway running: power is on already, and it gets the time of a boot to say HELLO. */
 	result = gw_power_on(wd, GW_REASON_NONE);

@@ -97,7 +97,7 @@ enum {
 	GW_HELLO_PROTO_MIN = 36,
 	GW_HELLO_PROTO_MAX = 37,
 	GW_HELLO_RESET = 38,
-	GW_HELLO_POWER_REASON = 39,
+	GW_HELLO_POWER_REASON = 39, /* why the gateway was powered; NONE once it has held a RUN lease */
 	GW_HELLO_SIZE = 40,
 };
 enum {

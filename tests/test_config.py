@@ -470,3 +470,28 @@ def test_shown_values_are_short_single_lines(value: object) -> None:
     assert len(shown(value)) < 600
     assert len(shown(value).splitlines()) == 1
     assert one_line("a\nb\x1b[31m") == "a\\nb\\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"BZh91AY&SY", "holds no BTF"),
+        (b"", "holds no BTF"),
+        (b"\x9f\xeb\x01\0", ""),
+        (b"\xeb\x9f\x01\0", ""),
+        (b"\x7fELF\x02", ""),
+    ],
+)
+def test_a_file_with_btf_is_looked_at(tmp_path: Path, content: bytes | None, said: str) -> None:
+    """`[bpf] btf_path` must be a file that begins as BTF (of either byte order) or as ELF; the line and the key are named."""
+    file = tmp_path / "vmlinux.btf"
+    if content is not None:
+        file.write_bytes(content)
+    text = f'[bpf]\nbtf_path = "{file}"\n'
+    if said:
+        assert faults(tmp_path, text) == [
+            f"bad.toml:2: bpf.btf_path: {shown(str(file))} {said}, allowed: a file with the BTF of this kernel"
+        ]
+    else:
+        assert config.check(written(tmp_path, text)).bpf.btf_path == file

@@ -1,7 +1,7 @@
 """probes: what looks into the kernel, what each costs, and why one is off; load and unload pin and remove them (root).
 
-Without an action it lists what agentd runs. `load` compiles nothing: it loads the objects that are enabled, attaches them and
-pins them under bpffs_dir, so that an agentd without any capability can read them.
+Without an action it lists what agentd runs. `load` loads the objects that are enabled (on a kernel without BTF it has BCC
+compile them), attaches them and pins them under bpffs_dir, so that an agentd without any capability can read them.
 """
 
 from __future__ import annotations

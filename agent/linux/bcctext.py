@@ -13,8 +13,11 @@ from agent.ports import Hook
 
 _PLAIN = re.compile(r"(?:void|bool|char|int|\w+_t|(?:long |short )?(?:unsigned|signed) (?:int|char)|long int|long long.*)")
 _UNKNOWN = "has an unknown signature"
-_ASSERTED = re.compile(rf'error: static.assert\w* failed.*?"?(tracepoint \w+) {_UNKNOWN}')
-_MISSING = re.compile(r"error: .*undeclared.*'register_trace_(\w+)'")
+# The assertion's own words name what register_trace_<tracepoint>() takes first, then what we asked for.
+_ASSERTED = re.compile(
+    rf'error: static.assert\w* failed(?:.*?\(\*\)\(void \*, ([^()]*)\), void \*\))?.*?"?(tracepoint \w+) {_UNKNOWN}'
+)
+_MISSING = re.compile(r"error: use of undeclared identifier 'register_trace_(\w+)'")
 _ERROR = re.compile(r"^.*?([\w.-]+:\d+):\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
 _WORDS = 300
 
@@ -50,11 +53,11 @@ def flags(folder: str, maps: Mapping[str, int]) -> list[str]:
 
 
 def reason(diagnostics: str) -> str:
-    """Give why a compilation failed, in one line: the first error of what the compiler said."""
-    if found := _ASSERTED.search(diagnostics):
-        return f"{found[1]} {_UNKNOWN}"
+    """Give why a compilation failed, in one line: the first error of what the compiler said; empty if it said nothing."""
     if found := _MISSING.search(diagnostics):
         return f"tracepoint {found[1]} is missing in this kernel's headers"
+    if found := _ASSERTED.search(diagnostics):
+        return f"{found[2]} {_UNKNOWN} ({found[1]})"[:_WORDS]
     if found := _ERROR.search(diagnostics):
         return f"{found[1]}: {found[2]}"[:_WORDS]
-    return " ".join(diagnostics.split())[-_WORDS:] or "the compiler said nothing"
+    return " ".join(diagnostics.split())[-_WORDS:]

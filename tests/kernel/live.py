@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from agent import probes
+from agent.linux import bcc
 from agent.linux.attached import Attached
+from agent.linux.backend import Backend
 from agent.linux.bpf import Map, possible_cpus
 from agent.linux.libbpf import Loader
 from agent.model import Data, Sighting
@@ -27,14 +29,23 @@ CLOCK_MONOTONIC, TFD_TIMER_ABSTIME = 1, 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def back_end() -> Backend:
+    """Give what loads the probes under test: by the kernel's BTF, or as GATEWARDEN_BACKEND says: `bcc`, or a file with BTF.
+
+    The oracles beside them always go by the kernel's BTF.
+    """
+    chosen = os.environ.get("GATEWARDEN_BACKEND", "")
+    return bcc.Loader() if chosen == "bcc" else Loader(Path(chosen) if chosen else None)
+
+
 class Live:
     """A loaded and attached probe. Its flag is off until `steer`."""
 
-    def __init__(self, name: str, attach: str = "tp_btf") -> None:
-        """Load it from the compiled objects."""
+    def __init__(self, name: str, attach: str = "") -> None:
+        """Load it from the compiled objects, in the best way there is or by `attach`."""
         self.probe: Probe = probes.load(name)
-        self._loader = Loader()
-        loaded = self._loader.load(probes.object_path(name), self.probe.HOOKS, attach=attach)
+        self._loader = back_end()
+        loaded = self._loader.load(probes.object_path(name), self.probe.HOOKS, attach=attach or self._loader.attaches[0])
         self.held = Attached({key: os.dup(fd) for key, fd in loaded.maps.items()}, {}, {}, possible_cpus())
         self.maps = self.held.maps
         self.left_out = loaded.left_out
@@ -93,7 +104,7 @@ class Live:
 
 
 @contextlib.contextmanager
-def live(name: str, attach: str = "tp_btf") -> Iterator[Live]:
+def live(name: str, attach: str = "") -> Iterator[Live]:
     """Give a probe for the duration of a test."""
     found = Live(name, attach)
     try:

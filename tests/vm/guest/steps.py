@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.vm.guest.conserved import conserved
+from tests.vm.guest.conserved import conserved, heap
 from tests.vm.guest.planted import FAULTS, LOST, accusations, loaded, race
 from tests.vm.guest.rows import Row, Setting, Step
+from tests.vm.guest.without_btf import bcc, external_btf
 
 PROVE_S, HUNT_S, HEALTHY_S, VIGIL_S, TWINS_S = 5, 60, 20, 300, 12
 LIVEPATCH = Path("/sys/kernel/livepatch/lost_timer_patch")
@@ -173,6 +174,9 @@ STEPS: dict[str, Step] = {
     "hunt": hunt,
     "livepatch": livepatch,
     "conserved": conserved,
+    "heap": heap,
+    "bcc": bcc,
+    "external_btf": external_btf,
     "probes": probes,
     "planted": planted,
     "vigil": vigil,

@@ -3,7 +3,7 @@
     python -m agent.loader --config FILE --give FD     agentd's child; FD is a unix seqpacket socket (agent/linux/handover.py)
     agentctl probes load | unload                      pins: `load` and `unload` below
 
-libbpf and the kernel's BTF (some 20 MB for the moment), or BCC's compiler (some 200), never enter the agentd process.
+libbpf and the kernel's BTF (some 20 MB for the moment), or BCC's compiler (some 230), never enter the agentd process.
 """
 
 from __future__ import annotations

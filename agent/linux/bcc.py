@@ -1,6 +1,6 @@
 """Tier D, kernels without BTF: BCC compiles a probe's own source against the kernel's headers, and plain bpf(2) loads it.
 
-Only the loader process imports this, and only such a process ever holds BCC (which brings LLVM: some 130 MB for the moment).
+Only the loader process imports this, and only such a process ever holds BCC (which brings LLVM: some 230 MB for the moment).
 From the object that ships come the maps, so they are the same; what is handed on or pinned has the same names too.
 
 BCC compiles only: with map methods of its own it would have to rewrite the sources, and attached by it a program would die with

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from agent.collider import target as places
 from agent.errors import BadRequest, GatewardenError, Refused
-from agent.linux import kallsyms, kmsg, unixserver, wire
+from agent.linux import kallsyms, kmsg, pstore, unixserver, watchdog, wire
 from agent.linux.brokerclient import ADDRESSES
 from agent.linux.child import Measurement
 from agent.linux.journal import StderrJournal
@@ -88,6 +88,30 @@ def watchpoint(what: str, target: str, seconds: float) -> Given:
     return Given(None, MEASUREMENT.start(["race", "prove", "--json", f"--seconds={seconds}", parsed.text]))
 
 
+def watchdog_open(device: str) -> Given:
+    """Open a watchdog and hand it over: from then on it counts, and its holder must feed it."""
+    path = f"/dev/{device}"
+    try:
+        return Given(None, watchdog.open_fd(path))
+    except OSError as error:
+        return Given({"errno": error.errno})  # busy, absent, …: the caller has a state for each
+
+
+def watchdog_name(value: Json) -> str:
+    """Check the name of a watchdog's device file."""
+    if not isinstance(value, str) or not re.fullmatch(r"watchdog[0-9]{0,2}", value, re.ASCII):
+        raise BadRequest("device: want watchdog or watchdogN")
+    return value
+
+
+def pstore_read() -> Given:
+    """Give the dumps that the kernel kept over a reset: a key, the reason, and the words of a panic. Nothing else of them."""
+    try:
+        return Given([list[Json](record.plain()) for record in pstore.read()])
+    except OSError as error:
+        raise GatewardenError(f"{error.filename}: {error.strerror}") from error
+
+
 def measuring(value: Json) -> str:
     """Check what to measure."""
     if value not in {"prove", "hunt"} or not isinstance(value, str):
@@ -112,6 +136,8 @@ def measured_s(value: Json) -> float:
 VERBS: Mapping[str, Verb] = {
     "kmsg.open": Verb({}, kmsg_open),
     "ksym": Verb({"addresses": kernel_addresses}, ksym),
+    "pstore.read": Verb({}, pstore_read),
+    "watchdog.open": Verb({"device": watchdog_name}, watchdog_open),
     "watchpoint": Verb({"what": measuring, "target": watched, "seconds": measured_s}, watchpoint),
 }
 

@@ -13,14 +13,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Literal
 
 from agent import __version__, narrow
 from agent.config import Config
-from agent.errors import GatewardenError
 from agent.lastreset import LastReset, witnesses
 from agent.lastwords import LastWords
-from agent.linux import intent, kmsg
+from agent.linux import handed, intent
 from agent.linux.brokerclient import BrokerClient
 from agent.linux.intent import DurableFile
 from agent.model import Data, Sighting
@@ -31,6 +31,7 @@ from agent.watchdogs import Watchdogs, here
 Sign = Literal["reports", "excused", "silent"]
 LIVES = frozenset({"starting", "running", "reloading", "stopping"})
 RESTARTED = frozenset({"backoff", "failed", "unknown"})
+_BROKER_S = 1.0
 _PATIENCE_S = 20.0  # two ticks: renewed at each as long as the reason lasts
 _NS = 1_000_000_000
 
@@ -64,11 +65,13 @@ class Guarding:
         """Read what the last boot left; open nothing yet."""
         self._clock = clock
         self._told = told
-        folder, broker = settings.paths.state_dir, BrokerClient(settings.paths.broker_socket)
+        folder, broker = settings.paths.state_dir, BrokerClient(settings.paths.broker_socket, _BROKER_S)
         self._folder = folder
         self.words = LastWords(DurableFile(folder / "intent.json"), clock, Words(boot_id, __version__), say, later)
-        self.last_reset = LastReset(DurableFile(folder / "boots.json"), self.words, clock, witnesses(folder), say)
-        self.watchdogs = Watchdogs(settings.watchdog, loop, clock, self.words, told, here(kmsg_fd=lambda: _kmsg_fd(broker)))
+        seen = witnesses(folder, partial(handed.dumps, broker))
+        self.last_reset = LastReset(DurableFile(folder / "boots.json"), self.words, clock, seen, say)
+        machine = here(partial(handed.watchdog_fd, broker), partial(handed.kmsg_fd, broker))
+        self.watchdogs = Watchdogs(settings.watchdog, loop, clock, self.words, told, machine)
         self._required = frozenset(one.name for one in settings.workload if one.required)
         self._exempt: frozenset[str] = frozenset()
 
@@ -118,13 +121,3 @@ class Guarding:
     def close(self) -> None:
         """Give the watchdogs back, and leave the last words; they count on if the machine is going down in good order."""
         self.watchdogs.close(shutdown=intent.planned(self._folder) == self.words.now.boot_id)
-
-
-def _kmsg_fd(broker: BrokerClient) -> int:
-    try:
-        return kmsg.open_kmsg()
-    except OSError as error:
-        try:
-            return broker.kmsg_fd()
-        except GatewardenError:
-            raise error from None

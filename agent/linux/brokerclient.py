@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.linux.unix import ask, ask_fd
+from agent.linux.pstore import Record
+from agent.linux.unix import ask, ask_fd, ask_maybe_fd
 from agent.model import Data
 
 ADDRESSES = 256  # of one `ksym` request
@@ -32,6 +35,22 @@ class BrokerClient:
             if isinstance(answer, list):
                 names |= {address: name for address, name in zip(part, answer, strict=False) if isinstance(name, str)}
         return names
+
+    def watchdog_fd(self, path: str) -> int:
+        """Give the watchdog `/dev/NAME`, open: it counts from now on. Raises OSError as open(2) does, besides."""
+        request: Data = {"verb": "watchdog.open", "device": path.removeprefix("/dev/")}
+        answer, fd = ask_maybe_fd(self._path, request, self._timeout_s)
+        if fd is None:
+            code = answer.get("errno") if isinstance(answer, dict) else None
+            code = code if isinstance(code, int) else errno.EIO
+            raise OSError(code, os.strerror(code), path)
+        return fd
+
+    def pstore(self) -> list[Record]:
+        """Give what the kernel kept over a reset."""
+        answer = ask(self._path, {"verb": "pstore.read"}, self._timeout_s)
+        rows = answer if isinstance(answer, list) else []
+        return [Record(*map(str, row)) for row in rows if isinstance(row, list) and len(row) == 3]
 
     def watchpoint(self, what: str, target: str, seconds: float) -> int:
         """Have root run `agentctl race prove TARGET` (or hunt, in module TARGET); give the pipe that its JSON comes out of.

@@ -6,6 +6,8 @@ none is removed. A record begins with `Panic#1 Part1` (`Oops`, `Emergency`, …:
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -27,6 +29,10 @@ class Record:
     key: str
     reason: str
     panic: str
+
+    def plain(self) -> tuple[str, str, str]:
+        """Give it for JSON."""
+        return self.key, self.reason, self.panic
 
 
 def mounted(root: Path = ROOT) -> bool | None:
@@ -57,6 +63,8 @@ def _files(root: Path) -> Iterator[Path]:
     for place in PLACES:
         folder = root / place
         if folder.is_dir():
+            if not os.access(folder, os.R_OK | os.X_OK):  # rglob would find nothing and say nothing
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
             for path in sorted(folder.rglob("*dmesg*")):
                 if path.is_file() and count < _FILES:
                     count += 1

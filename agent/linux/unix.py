@@ -46,11 +46,19 @@ def ask_patiently(path: Path, request: Data, timeout_s: float = 5.0) -> Json:
 
 def ask_fd(path: Path, request: Data, timeout_s: float = 5.0) -> tuple[Json, int]:
     """Like `ask` for a verb that hands over a file descriptor (SCM_RIGHTS); the caller closes it."""
+    result, fd = ask_maybe_fd(path, request, timeout_s)
+    if fd is None:
+        raise BadRequest(f"{path}: 0 file descriptors came with the reply, want 1")
+    return result, fd
+
+
+def ask_maybe_fd(path: Path, request: Data, timeout_s: float = 5.0) -> tuple[Json, int | None]:
+    """Like `ask_fd` for a verb whose result says why, if it hands over none."""
     result, fds = _exchange(path, request, timeout_s)
-    if len(fds) != 1:
+    if len(fds) > 1:
         _close(fds)
         raise BadRequest(f"{path}: {len(fds)} file descriptors came with the reply, want 1")
-    return result, fds[0]
+    return result, fds[0] if fds else None
 
 
 def _exchange(path: Path, request: Data, timeout_s: float) -> tuple[Json, list[int]]:

@@ -132,7 +132,12 @@ def test_one_fact_one_check(change: dict[str, Any], expected: list[tuple[str, st
         ({"kprobes": False}, "B", "no kprobes"),
         ({"btf": False, "external_btf": "/boot/vmlinux"}, "C", "/boot/vmlinux"),
         ({"btf": False, "bcc_lacks": None}, "D", "BCC"),
-        ({"btf": False}, "E", "no BTF, and BCC is not installed"),
+        ({"btf": False}, "D", "BCC"),  # pinned, so somebody could compile
+        (
+            {"btf": False, "capabilities": frozenset({"BPF", "PERFMON"}), "bpffs": replace(WELL.bpffs, pinned=False)},
+            "E",
+            "no BTF, and BCC is not installed",
+        ),
         ({"bpf": False}, "E", "CONFIG_BPF_SYSCALL"),
         ({"bpf": None}, "E", "/proc is not mounted"),
         ({"lockdown": "confidentiality"}, "E", "locked down"),

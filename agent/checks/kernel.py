@@ -45,7 +45,7 @@ def _possible(facts: Facts) -> Tier:
         return Tier("B", "kernel BTF, but no kprobes (CONFIG_KPROBE_EVENTS)")
     if facts.external_btf:
         return Tier("C", f"no kernel BTF, but {facts.external_btf}")
-    if facts.bcc_lacks is None:
+    if facts.bcc_lacks is None or facts.bpffs.pinned:  # without BTF nobody else has pinned
         return Tier("D", "no BTF, but BCC and kernel headers: timers, run_queue and process_exit alone")
     return Tier("E", f"no BTF, and {facts.bcc_lacks[0]}")
 

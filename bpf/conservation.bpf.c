@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * conservation: whether counters grow by what the timer callbacks that count them up should have added. No debug register, no root.
+ * conservation: whether counters grow by what the timer callbacks that count
+ * them up should have added. No debug register, no root.
  *
- * When a callback begins while no other one of the same counter is inside, nobody holds an old value, so `ended` callbacks are
- * in the counter's value, whole: such a moment is quiet. Between two quiet moments, as seen by one CPU (a window), the counter must
- * have grown by at least (callbacks that ended) * step. If it did not, and callbacks overlapped meanwhile, updates were lost; no border
- * is left to argue about. If none overlapped, the callback does not add `step`, or somebody else takes away: a doubt, after which
- * nothing is concluded any more. Other writers, and events that were not seen, only make it grow more: they hide, and invent nothing.
+ * When a callback begins while no other one of the same counter is inside,
+ * nobody holds an old value, so `ended` callbacks are in the counter's value,
+ * whole: such a moment is quiet. Between two quiet moments, as seen by one CPU
+ * (a window), the counter must have grown by at least (callbacks that ended) *
+ * step. If it did not, and callbacks overlapped meanwhile, updates were lost;
+ * no border is left to argue about. If it lacks as much for each callback where
+ * none overlapped, the callback does not add `step` each time, or somebody else
+ * takes away: then nothing is concluded. Other writers, and events that were
+ * not seen, only make it grow more: they hide, and invent nothing.
  *
- * `places` and `callbacks` are written by the loader alone: they hold kernel addresses, which agentd must not choose.
+ * `places` and `callbacks` are written by the loader alone: they hold kernel
+ * addresses, which agentd must not choose.
  */
 #include "conservation.bpf.h"
 
@@ -17,7 +23,7 @@ static __always_inline void tell(struct gw_stats *own, struct conservation_place
 {
 	struct conservation_event *event;
 
-	if (row->told_ns && now - row->told_ns < TELL_NS)
+	if (!worth_telling(sum, row, now))
 		return;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
@@ -35,7 +41,7 @@ static __always_inline void tell(struct gw_stats *own, struct conservation_place
 	event->growth = row->growth;
 	event->deficit = row->deficit;
 	event->windows = row->windows;
-	event->shorts = sum->shorts;
+	event->alone_deficit = row->alone_deficit;
 	event->falls = sum->falls;
 	__builtin_memcpy(event->name, place->name, NAME);
 	event->symbol[0] = event->callback[0] = 0;
@@ -44,7 +50,8 @@ static __always_inline void tell(struct gw_stats *own, struct conservation_place
 	bpf_ringbuf_submit(event, 0);
 }
 
-/* Weigh the window that a quiet moment ends, and begin the next. Gives whether there is something to tell. */
+/* Weigh the window that a quiet moment ends, and begin the next. Gives whether
+ * there is something to tell. */
 static __always_inline bool weigh(struct conservation_place *place, volatile struct conservation_sum *sum,
 				  struct conservation_row *row, __u64 ended, __u64 value)
 {
@@ -71,11 +78,12 @@ static __always_inline bool weigh(struct conservation_place *place, volatile str
 	if (growth >= expected)
 		return false;
 	if (alone) {
-		__sync_fetch_and_add(&sum->shorts, 1);
-	} else {
-		row->deficit += expected - growth;
-		row->windows++;
+		row->alone_deficit += expected - growth;
+		row->shorts++;
+		return true;
 	}
+	row->deficit += expected - growth;
+	row->windows++;
 	return true;
 }
 
@@ -84,12 +92,14 @@ static __always_inline void begun(struct gw_stats *own, __u32 index, __u64 funct
 	struct conservation_place *place = bpf_map_lookup_elem(&places, &index);
 	volatile struct conservation_sum *sum = bpf_map_lookup_elem(&sums, &index);
 	struct conservation_row *row = bpf_map_lookup_elem(&rows, &index);
-	__u64 ended, now, value[2] = {}; /* the second: for the verifier, to whom a length below 16 may be 15 */
+	__u64 ended, now, value[2] = {}; /* the second: for the verifier, to whom a
+                                      length below 16 may be 15 */
 
 	if (!place || !sum || !row)
 		return;
 	__sync_fetch_and_add(&sum->started, 1);
-	ended = sum->ended; /* before the value is read, `started` after it: equal but for us only if nobody else is inside */
+	ended = sum->ended; /* before the value is read, `started` after it: equal but
+                         for us only if nobody else is inside */
 	if (bpf_probe_read_kernel(value, place->length & 15, (void *)place->address)) {
 		row->unread++;
 		return;
@@ -128,7 +138,8 @@ static __always_inline void entered(struct gw_stats *own, __u64 timer, __u64 fun
 	struct inside *slot = bpf_map_lookup_elem(&inside, &kind);
 	__u32 *mask = bpf_map_lookup_elem(&callbacks, &function);
 
-	if (slot && slot->mask) { /* its exit was not seen; it is over, as another one runs in its place */
+	if (slot && slot->mask) { /* its exit was not seen; it is over, as another one
+                               runs in its place */
 		own->missed++;
 		over(slot);
 	}

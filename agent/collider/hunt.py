@@ -1,4 +1,8 @@
-"""Which data to watch when nobody says which: that of modules whose timers run, a few bytes of each variable at a time."""
+"""Which data to watch when nobody says which: that of modules whose timers run, a few bytes of each variable at a time.
+
+What a module keeps on the heap is found through its variables: an object that one of them points to, and that holds the address
+of a function of the module (a callback of a timer, the function of a work), is its own.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ from dataclasses import dataclass, field
 
 from agent.collider.case import Case
 from agent.collider.inquiry import WINDOW_HITS, Inquiry
-from agent.collider.symbols import Symbol, Symbols
+from agent.collider.symbols import KERNEL, Symbol, Symbols
 from agent.collider.target import LENGTHS, Watched
 from agent.model import Data
 from agent.ports import Clock, WatchSpot
 
 REGISTERS = 4  # of x86: so many places at a time
 ROOM = 64  # bytes of one symbol that are looked at; kallsyms has no sizes, so a large array would never end
+WORD = 8
+OBJECT = 256  # bytes of an object on the heap that are looked at; its size is not known
+OBJECTS = 16  # of a module
+TIMER = (40, 24)  # bytes before and behind the address of a callback that are the timer's own: struct hrtimer and timer_list
 SCAN_S, SCAN_S_MOST = 0.06, 1.0  # how long each group is watched for writers; doubles with each fruitless round
 SLICE_S = 4.0  # how long a group of candidates is watched before the next one gets its turn
 ENOUGH = 10  # lost updates: further watching adds nothing
@@ -49,11 +57,40 @@ def _pieces(symbol: Symbol, room: int) -> list[Watched]:
     end = symbol.address + room
     while at < end:
         length = max(item for item in LENGTHS if at % item == 0 and at + item <= end)
-        offset = at - symbol.address
-        name = f"{symbol.name}+{offset:#x}" if offset else symbol.name
-        found.append(Watched(name, WatchSpot(at, length), guessed=True))
+        found.append(Watched(_named(symbol.name, at - symbol.address), WatchSpot(at, length), guessed=True))
         at += length
     return found
+
+
+def heap(symbols: Symbols, module: str, peek: Callable[[int, int], bytes]) -> list[Watched]:
+    """Cut the objects on the heap that belong to a module into places, named through the pointer to them."""
+    functions = symbols.functions_of(module)
+    found: dict[int, list[Watched]] = {}
+    for symbol in symbols.data_of(module):
+        for at, start in _words(symbol.address, peek(symbol.address, symbols.room(symbol, ROOM))):
+            if len(found) >= OBJECTS or start in found or start < KERNEL or start % WORD or symbols.at(start):
+                continue
+            words = _words(0, peek(start, OBJECT))
+            callbacks = [offset for offset, word in words if word in functions]
+            if callbacks:
+                name = f"*{symbol.name}" if at == symbol.address else f"*{at:#x}"
+                own = [offset for offset, _word in words if not any(_of_timer(offset, mark) for mark in callbacks)]
+                found[start] = [Watched(_named(name, offset), WatchSpot(start + offset, WORD), guessed=True) for offset in own]
+    return [place for places in found.values() for place in places]
+
+
+def _words(start: int, raw: bytes) -> list[tuple[int, int]]:
+    """Give (address, word) of what lies from `start` on; the first address is rounded up to a whole word."""
+    first = -start % WORD
+    return [(start + at, int.from_bytes(raw[at : at + WORD], "little")) for at in range(first, len(raw) - WORD + 1, WORD)]
+
+
+def _named(name: str, offset: int) -> str:
+    return f"{name}+{offset:#x}" if offset else name
+
+
+def _of_timer(offset: int, callback: int) -> bool:
+    return callback - TIMER[0] <= offset < callback + TIMER[1]
 
 
 @dataclass(slots=True)

@@ -137,6 +137,10 @@ class Symbols:
             if symbol.module == module and symbol.kind in "bBdD" and self.refused(symbol) is None and not _made(symbol.name)
         ]
 
+    def functions_of(self, module: str) -> frozenset[int]:
+        """Give the addresses of a module's functions."""
+        return frozenset(symbol.address for symbol in self._rows if symbol.module == module and symbol.kind in TEXT)
+
     def module_of(self, function: str) -> str:
         """Give the module of a function, empty for the kernel's own and for unknown ones."""
         name = function.split("+", maxsplit=1)[0].split("@", maxsplit=1)[0].split(" ", maxsplit=1)[0]

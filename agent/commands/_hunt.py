@@ -61,6 +61,7 @@ def _hunt(call: Call, module: str) -> Data:
             modules = hunt.suspects(rows(listened.reports["timers"], "timers"), own.symbols)
             lost = listened.lost
         wanted = [place for name in modules for place in hunt.places(own.symbols, name)]
+        wanted += [place for name in modules for place in hunt.heap(own.symbols, name, own.watch.peek)]
         hunting = hunt.Hunt(own.inquiry, SystemClock(), own.case, call.screen.progress)
         hunting.run(wanted, call.option("seconds"))
         call.screen.progress("")

@@ -28,6 +28,8 @@ class _Counter(TypedDict):
     """What lacks in windows with overlap: at least so much was lost."""
     windows: int
     """How many had a deficit."""
+    alone_deficit: int
+    """What lacks in windows without overlap: not lost between these callbacks."""
 
 
 class LostUpdate(_Counter):

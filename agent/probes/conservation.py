@@ -31,15 +31,17 @@ STEERED: tuple[str, ...] = ()
 
 CTL = Layout("conservation_ctl", "enabled:I _:4x since_ns:Q")
 PLACE = Layout("conservation_place", "address:Q step:Q length:I _:4x name:64s reason:128s")
-SUM = Layout("conservation_sum", "started:Q ended:Q ended_ns:Q overlaps:Q shorts:Q falls:Q")
-_SUMS = "calls:Q alone:Q expected:Q growth:Q deficit:Q windows:Q "
-ROW = Layout("conservation_row", f"ended:Q value:Q overlaps:Q known:I busy:I {_SUMS}unread:Q told_ns:Q")
+SUM = Layout("conservation_sum", "started:Q ended:Q ended_ns:Q overlaps:Q falls:Q")
+_SUMS = "calls:Q alone:Q expected:Q growth:Q deficit:Q windows:Q alone_deficit:Q "
+ROW = Layout("conservation_row", f"ended:Q value:Q overlaps:Q known:I busy:I doubted:I _:4x {_SUMS}shorts:Q unread:Q told_ns:Q")
 EVENT = Layout(
     "conservation_event",
-    f"t_ns:Q address:Q step:Q {_SUMS}shorts:Q falls:Q length:I cpu:I pid:I _:4x comm:16s name:64s symbol:40s callback:40s",
+    f"t_ns:Q address:Q step:Q {_SUMS}falls:Q length:I cpu:I pid:I _:4x comm:16s name:64s symbol:40s callback:40s",
 )
 
 PLACES = 8
+ENOUGH, CLEARLY, MANY, FEW = 16, 4, 1024, 16
+_WEIGHED = ("calls", "alone", "deficit", "windows", "alone_deficit")
 SHOWN = 39  # characters of a name that the kernel resolved
 SHORT = (
     "it grew by less than `step` while its callbacks ran one at a time: they do not add that much each time, "
@@ -49,6 +51,7 @@ FELL = "it fell, or did not grow at all, between two moments without a callback:
 MOVED = "another symbol lies there now: its module was loaded anew; as root: agentctl probes load"
 UNREAD = "its memory cannot be read: its module was unloaded; as root: agentctl probes load"
 UNSEEN = "none of its callbacks ran"
+EARLY = "something lacks where its callbacks overlap, and too few ran without overlap yet to tell that nothing lacks there"
 CROWDED = "its callbacks overlap all the time: there was no moment without one"
 
 _PLACE = Pattern(
@@ -123,7 +126,7 @@ def sighting(record: memoryview) -> Sighting:
     row = EVENT.unpack(record)
     name, symbol = str(row["name"]), str(row["symbol"]).split(" ")[0]
     moved = symbol and not symbol.startswith("0x") and symbol != _bare(name)[:SHOWN]
-    reason = MOVED if moved else _doubt(number(row["shorts"]), number(row["falls"]))
+    reason = MOVED if moved else _doubt({key: number(row[key]) for key in (*_WEIGHED, "falls")})
     data: Data = {
         "symbol": name,
         "address": hex(number(row["address"])),
@@ -132,7 +135,7 @@ def sighting(record: memoryview) -> Sighting:
         "callback": str(row["callback"]),
         "cpu": number(row["cpu"]),
         "callbacks": number(row["calls"]),
-        **{key: number(row[key]) for key in ("alone", "expected", "growth", "deficit", "windows")},
+        **{key: number(row[key]) for key in ("alone", "expected", "growth", "deficit", "windows", "alone_deficit")},
     }
     if reason:
         return Sighting(number(row["t_ns"]), NAME, "race.inconclusive", name, "info", data | {"reason": reason})
@@ -143,8 +146,17 @@ def _bare(place: str) -> str:
     return place.rpartition(":")[2].partition("+")[0]
 
 
-def _doubt(shorts: int, falls: int) -> str:
-    return SHORT if shorts else FELL if falls else ""
+def _doubt(sums: Mapping[str, Json]) -> str:
+    """Say why these sums prove nothing, empty if they do, or nothing lacks: the rule of `worth_telling` on the kernel side."""
+    alone, calls, windows = (count(sums.get(key)) for key in ("alone", "calls", "windows"))
+    overlapping = calls - alone
+    if sums.get("falls"):
+        return FELL
+    short = count(sums.get("alone_deficit"))
+    if short and CLEARLY * short * overlapping >= count(sums.get("deficit")) * alone:
+        return SHORT
+    few = windows * alone < ENOUGH * overlapping and (calls < MANY or alone * FEW > calls)
+    return EARLY if windows and (few or windows < ENOUGH) else ""
 
 
 def snapshot(maps: Maps) -> Data:
@@ -157,12 +169,12 @@ def snapshot(maps: Maps) -> Data:
             break
         total = SUM.unpack(sums[index * SUM.size :])
         cpus = [ROW.unpack(row) for row in maps.percpu("rows", index)]
+        best = max(cpus, key=lambda row: (number(row["deficit"]), number(row["calls"])))
         found[str(place["name"])] = {
             "reason": str(place["reason"]),
-            **{key: number(total[key]) for key in ("started", "overlaps", "shorts", "falls")},
-            **{key: sum(number(row[key]) for row in cpus) for key in ("calls", "unread")},
-            "windows": max(number(row["windows"]) for row in cpus),
-            "deficit": max(number(row["deficit"]) for row in cpus),
+            **{key: number(total[key]) for key in ("started", "overlaps", "falls")},
+            **{key: number(best[key]) for key in _WEIGHED},
+            "unread": sum(number(row["unread"]) for row in cpus),
             "deficits": [number(row["deficit"]) for row in cpus],
         }
     return {"counters": found}
@@ -176,7 +188,7 @@ def report(before: Data | None, after: Data) -> Data:
 
 def _line(name: str, row: Data, old: Data) -> Data:
     runs, deficit = grown(row, old, "started"), max(map(_less, _deficits(row), _deficits(old)), default=0)
-    doubt = _doubt(count(row.get("shorts")), count(row.get("falls")))
+    doubt = _doubt(row)
     table = (
         (bool(row.get("reason")), "inconclusive", str(row.get("reason"))),
         (bool(doubt), "inconclusive", doubt),

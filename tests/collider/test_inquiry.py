@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.collider.case import Case
-from agent.collider.hunt import Hunt, places, suspects
+from agent.collider.hunt import Hunt, heap, places, suspects
 from agent.collider.inquiry import HOT_PER_S, SHARE, SUSTAINED, TASTE_HITS, TRAP_NS, WINDOW_HITS, Inquiry
 from agent.collider.symbols import Symbols
 from agent.collider.target import Watched
@@ -130,3 +130,23 @@ def test_the_hunt_sorts_out() -> None:
     assert [found.watched.name for found in hunt.acquitted] == ["table"]
     assert hunt.scanned == {"frames", "table"}
     assert watch.now >= 20e9
+
+
+def test_objects_on_the_heap() -> None:
+    """Pins what is followed: a pointer to an object that holds a function of the module; its timer's own words are left out."""
+    heap_at, other_at, tick = 0xFFFF_8880_0000_1000, 0xFFFF_8880_0000_2000, 0xFFFF_FFFF_C000_0000
+    words = {
+        0xFFFF_FFFF_C000_1010: heap_at,
+        0xFFFF_FFFF_C000_1018: other_at,
+        0xFFFF_FFFF_C000_1020: heap_at,
+        heap_at + 80: tick,
+    }
+
+    def peek(address: int, length: int) -> bytes:
+        return b"".join(words.get(at, 0).to_bytes(8, "little") for at in range(address, address + length, 8))
+
+    found = heap(SYMBOLS, "lost", peek)
+    assert [place.name for place in found[:6]] == [f"*table{tail}" for tail in ("", "+0x8", "+0x10", "+0x18", "+0x20", "+0x68")]
+    assert [place.spot for place in found[:2]] == [WatchSpot(heap_at, 8), WatchSpot(heap_at + 8, 8)]
+    assert len(found) == 256 // 8 - 8
+    assert heap(SYMBOLS, "other", peek) == []

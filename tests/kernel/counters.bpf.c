@@ -27,7 +27,6 @@ struct counters {
 
 struct port {
 	struct bpf_timer timer;
-	__u64 runs;
 };
 
 struct {
@@ -65,7 +64,7 @@ static int expired(void *map, __u32 *key, struct port *port)
 	if (!at || !at->every_ns)
 		return 0;
 	bpf_loop(UPDATES, update, &at, 0);
-	if (++port->runs % 8)
+	if (bpf_get_prandom_u32() & 7)
 		__sync_fetch_and_add(&at->word[SOMETIMES], UPDATES);
 	__sync_fetch_and_add(&at->runs, 1);
 	bpf_timer_start(&port->timer, at->every_ns, 0);

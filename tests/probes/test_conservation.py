@@ -106,20 +106,29 @@ def test_a_truncated_record_is_refused() -> None:
         ({"symbol": ""}, "race.lost_update", ""),  # a kernel without bpf_snprintf
         ({"symbol": "0xffffffffc0003000"}, "race.lost_update", ""),  # one without data symbols
         ({"symbol": "other_frames [other]"}, "race.inconclusive", conservation.MOVED),
-        ({"shorts": 1}, "race.inconclusive", conservation.SHORT),
+        ({"calls": 900, "alone": 800, "alone_deficit": 80}, "race.inconclusive", conservation.SHORT),  # 1 in 10, 1 in 5
+        (
+            {"calls": 900, "alone": 800, "alone_deficit": 4},
+            "race.lost_update",
+            "",
+        ),  # 1 in 200: an unseen one, or another writer
+        ({"calls": 8, "alone": 8, "alone_deficit": 8, "deficit": 0}, "race.inconclusive", conservation.SHORT),
         ({"falls": 1}, "race.inconclusive", conservation.FELL),
+        ({"windows": 15}, "race.inconclusive", conservation.EARLY),
+        ({"calls": 900, "alone": 400}, "race.inconclusive", conservation.EARLY),
+        ({"calls": 5000, "alone": 100}, "race.lost_update", ""),  # nearly all overlap: nothing to compare with
     ],
 )
 def test_events(fields: dict[str, str | int], kind: str, reason: str) -> None:
     """Pins when a deficit is a lost update: the symbol is still there, and nothing ever contradicted the configuration."""
     told = {"name": "driver:driver_frames+8", "symbol": "driver_frames [driver]", "callback": "driver_tick [driver]"}
     record = EVENT.pack(
-        **(told | {"t_ns": 7, "step": 16, "expected": 320, "growth": 310, "deficit": 10, "windows": 1} | fields)
+        **(told | {"t_ns": 7, "step": 16, "expected": 320, "growth": 310, "deficit": 20, "windows": 16} | fields)
     )
     found = PROBE.sighting(memoryview(record))
     assert (found.kind, found.subject, found.t_mono_ns) == (kind, "driver:driver_frames+8", 7)
     assert found.data.get("reason", "") == reason
-    assert found.data["deficit"] == 10
+    assert found.data["deficit"] == fields.get("deficit", 20)
 
 
 def tables(place: bytes, total: bytes, *cpus: bytes) -> Tables:
@@ -140,7 +149,9 @@ def test_the_deficit_is_the_largest_of_the_cpus() -> None:
     """Pins that windows of two CPUs, which cover the same time, are not added up, and that the interval's count."""
     place = PLACE.pack(name="frames", address=FRAMES)
     before = tables(place, SUM.pack(started=10), ROW.pack(calls=4, deficit=50), ROW.pack(calls=4, deficit=3))
-    after = tables(place, SUM.pack(started=30), ROW.pack(calls=12, deficit=55), ROW.pack(calls=12, deficit=12))
+    after = tables(
+        place, SUM.pack(started=30), ROW.pack(calls=100, alone=60, deficit=55, windows=20), ROW.pack(calls=12, deficit=12)
+    )
     assert line(before, after)["deficit"] == 9
     assert line(None, after)["deficit"] == 55
     assert line(before, after)["state"] == "losing"
@@ -150,13 +161,15 @@ def test_the_deficit_is_the_largest_of_the_cpus() -> None:
     ("place", "total", "row", "state", "reason"),
     [
         ({"reason": "no kernel symbol"}, {}, {}, "inconclusive", "no kernel symbol"),
-        ({}, {"started": 9, "shorts": 1}, {"calls": 9, "deficit": 4}, "inconclusive", conservation.SHORT),
+        ({}, {"started": 9}, {"calls": 9, "alone": 5, "deficit": 4, "alone_deficit": 4}, "inconclusive", conservation.SHORT),
+        ({}, {"started": 9}, {"calls": 900, "alone": 800, "deficit": 40, "alone_deficit": 4, "windows": 16}, "losing", ""),
+        ({}, {"started": 9}, {"calls": 9, "alone": 5, "deficit": 4, "windows": 1}, "inconclusive", conservation.EARLY),
         ({}, {"started": 9, "falls": 1}, {"calls": 9, "deficit": 4}, "inconclusive", conservation.FELL),
         ({}, {"started": 9}, {"unread": 1}, "inconclusive", conservation.UNREAD),
         ({}, {}, {}, "unseen", conservation.UNSEEN),
         ({}, {"started": 9}, {}, "inconclusive", conservation.CROWDED),
         ({}, {"started": 9}, {"calls": 9}, "conserved", ""),
-        ({}, {"started": 9}, {"calls": 9, "deficit": 1}, "losing", ""),
+        ({}, {"started": 9}, {"calls": 100, "alone": 60, "deficit": 1, "windows": 16}, "losing", ""),
     ],
 )
 def test_states(place: dict[str, str], total: dict[str, int], row: dict[str, int], state: str, reason: str) -> None:

@@ -52,6 +52,7 @@ class Lost:
 LOST = (
     Lost("lost_timer", "lost_timer_frames", "lost_timer_tick"),
     Lost("lost_hrtimer", "lost_hrtimer_frames", "lost_hrtimer_tick"),
+    Lost("lost_heap", "*lost_heap_device", "lost_heap_poll"),
 )
 
 

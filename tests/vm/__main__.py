@@ -56,7 +56,7 @@ MODULES = (
     "cd /lib/modules/{abi} && ln -s {build} build && ln -s {source} source && ln -s {modules}/* ."
 )
 OUT = Path("/mnt")  # in the guest: what the host keeps
-BOOTED = "booted"
+BOOTED, SCRIPT = "booted", "run.sh"
 
 
 def boot(chosen: Kernel, command: str, folder: Path, limit_s: float) -> Path:
@@ -68,11 +68,13 @@ def boot(chosen: Kernel, command: str, folder: Path, limit_s: float) -> Path:
     options = ["--disable-kvm", "--force-9p", "--run", str(chosen.image), "--cpus", "2", "--memory", "1G", "--cwd", "/"]
     console, booted = folder / "console.log", folder / BOOTED
     booted.unlink(missing_ok=True)
+    # By a file: virtme-ng puts the command into the kernel's command line, of which Debian's 6.1 panics at 2048 characters.
+    (folder / SCRIPT).write_text(command)
     # --verbose: without a terminal, virtme-ng passes the guest's output on only with its console.
     with (
         console.open("wb") as output,
         subprocess.Popen(
-            [str(vng), "--verbose", *options, f"--rwdir={OUT}={folder}", f"--qemu-opts={SHARE}", "--", command],
+            [str(vng), "--verbose", *options, f"--rwdir={OUT}={folder}", f"--qemu-opts={SHARE}", "--", f"sh {OUT / SCRIPT}"],
             env={**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,6 +13,8 @@ from typing import NamedTuple
 
 from agent.linux import family
 from agent.linux.loop import EpollLoop
+
+_ENDING_MS = 20
 
 
 class Ended(NamedTuple):
@@ -116,7 +119,15 @@ class Offspring:
     def left_by(self, name: str) -> list[int]:
         """Give the processes that `name` left to us when their parents ended, oldest first."""
         known = {process.pid for process in self.processes.values()}
-        return [pid for pid in family.children() if pid not in known and self._alive_of(pid, name)]
+        while True:
+            entries = {pid: family.environ(pid) for pid in family.children() if pid not in known}
+            found = [pid for pid, entry in entries.items() if self._marker(name) in entry]
+            # One that ends has no environment any more, and its own children become ours only when it has ended.
+            ending = [pid for pid, entry in entries.items() if not entry and _ends(pid)] if not found else []
+            if not ending:
+                return found
+            for pid in ending:
+                self.bury(pid)
 
     def strays(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Give, by workload, the processes on this machine that lead a session, oldest first: an earlier keeper's."""
@@ -129,6 +140,16 @@ class Offspring:
                     found[name].append((known.started, pid))
         return {name: [pid for _started, pid in sorted(rows)] for name, rows in found.items()}
 
-    def _alive_of(self, pid: int, name: str) -> bool:
-        found = family.stat(pid)
-        return found is not None and found.state != "Z" and self._marker(name) in family.environ(pid)
+
+def _ends(pid: int) -> bool:
+    """Wait a moment for the end of a child that seems to be ending; False if it goes on (its environment is empty)."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    try:
+        return bool(poll.poll(_ENDING_MS))
+    finally:
+        os.close(pidfd)

@@ -1,11 +1,12 @@
 """How long a workload may be silent, learned: TCP's retransmission timer (RFC 6298) over the intervals between its beats.
 
-    target = the largest of  mean + 4 x deviation (gains 1/8, 1/4),  2 x mean (one beat may be lost),  1.5 x this interval
-    deadline: widened to the target at once; narrowed towards it with a half-life of as much healthy time as was seen (to a day)
+    target = the largest of mean + 4 x deviation (gains 1/8, 1/4), 2 x mean (a beat may be lost), 1.5 x this interval
+    deadline: from the start value widened to the target at once, narrowed towards it with a half-life of three times the
+    healthy time seen so far
 
 What is rare and regular (a garbage collection every few minutes, a rotation every night) must not be forgotten in between: the
-deviation alone forgets it within a dozen beats. So it is remembered for as long as the workload has been watched.
-Measured against phi-accrual and a fixed time-out: docs/watchdog.md.
+deviation alone forgets it within a dozen beats. So the deadline falls by a power of time, and what widens it later is
+remembered for as long as the workload has been watched. Measured against phi-accrual and a fixed time-out: docs/watchdog.md.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ Phase: TypeAlias = Literal["start", "run", "reload", "stop"]
 PHASES: tuple[Phase, ...] = ("start", "run", "reload", "stop")
 
 MEAN_GAIN, DEVIATION_GAIN, DEVIATIONS = 1 / 8, 1 / 4, 4
-WARM_UP, WARM_UP_S = 8, 30.0  # intervals, and their sum, before the start value gives way
 PEAK = 1.5
-HALF_LIFE_S = (30.0, 86400.0)  # as much as was seen, within these
-LONGEST_S = 86400.0
+MEMORY, HALF_LIFE_S = 3, (60.0, 7 * 86400.0)
+LONGEST_S, SPAN_MOST_S = 86400.0, 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,11 @@ class Estimate:
 
     def deadline_s(self, within: Bounds) -> float:
         """Give the deadline."""
-        warm = self.count >= WARM_UP and self.span_s >= WARM_UP_S
-        wanted = self.held_s if warm else max(within.first_s, self.held_s)
-        return min(max(wanted, within.floor_s), max(within.ceiling_s, within.floor_s))
+        return min(max(self.held_s or within.first_s, within.floor_s), max(within.ceiling_s, within.floor_s))
 
-    def learn(self, interval_s: float) -> None:
+    def learn(self, interval_s: float, within: Bounds) -> None:
         """Take in one healthy interval."""
+        self.held_s = self.held_s or within.first_s
         interval_s = min(max(interval_s, 0.0), LONGEST_S)
         if self.count:
             error = interval_s - self.mean_s
@@ -92,10 +91,10 @@ class Estimate:
         if target >= self.held_s:
             self.held_s = target
         else:
-            half_life = min(max(self.span_s, HALF_LIFE_S[0]), HALF_LIFE_S[1])
+            half_life = min(max(MEMORY * self.span_s, HALF_LIFE_S[0]), HALF_LIFE_S[1])
             self.held_s += (target - self.held_s) * (1 - 0.5 ** (interval_s / half_life))
         self.count += 1
-        self.span_s = min(self.span_s + interval_s, LONGEST_S)
+        self.span_s = min(self.span_s + interval_s, SPAN_MOST_S)
 
     def missed(self, within: Bounds) -> None:
         """Back off after a missed deadline: nobody knows whether it was just."""
@@ -125,13 +124,12 @@ def restored(value: Json) -> Estimate:
     assert isinstance(count, int)
     if not 0 <= count < 1 << 53:
         raise StoreError(f"an estimate of a deadline counts {str(count)[:30]} intervals")
-    return Estimate(
-        _seconds(value, "mean_s"), _seconds(value, "deviation_s"), count, _seconds(value, "span_s"), _seconds(value, "held_s")
-    )
+    mean_s, deviation_s, held_s = (_seconds(value, key) for key in ("mean_s", "deviation_s", "held_s"))
+    return Estimate(mean_s, deviation_s, count, _seconds(value, "span_s", SPAN_MOST_S), held_s)
 
 
-def _seconds(holder: Data, key: str) -> float:
+def _seconds(holder: Data, key: str, most_s: float = LONGEST_S) -> float:
     found = holder.get(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or not 0 <= found <= LONGEST_S:
-        raise StoreError(f"an estimate of a deadline has {key} = {str(found)[:30]}, allowed: 0 .. {LONGEST_S:g}")
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or not 0 <= found <= most_s:
+        raise StoreError(f"an estimate of a deadline has {key} = {str(found)[:30]}, allowed: 0 .. {most_s:g}")
     return float(found)

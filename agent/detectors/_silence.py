@@ -102,5 +102,6 @@ class Silence:
         self.pending.clear()
         if direct_s(self.pending_base, totals, elapsed_s) <= HEALTHY_SHARE * elapsed_s:
             estimate = self.estimates.setdefault("run", Estimate())
+            within = self.bounds("run")
             for interval in waited:
-                estimate.learn(interval)
+                estimate.learn(interval, within)

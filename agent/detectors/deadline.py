@@ -137,7 +137,7 @@ class Deadline:
         healthy = not (one.missed or one.extended or self._held(event.subject, event.t_mono_ns))
         in_order = pid == one.pid or (one.phase == "stop" and phase is None)
         if one.phase not in (None, "run") and in_order and healthy and took_s > 0:
-            one.estimates.setdefault(one.phase, Estimate()).learn(took_s)
+            one.estimates.setdefault(one.phase, Estimate()).learn(took_s, one.bounds(one.phase))
         if pid != one.pid:
             one.wish_s, one.patience_ns = None, 0
         one.phase, one.pid, one.began_ns, one.extended = phase, pid, event.t_mono_ns, False

@@ -23,6 +23,7 @@ KINDS = frozenset({"workload.check", "workload.state", "machine.pressure"})
 NS = 1_000_000_000
 FAILURES, FAILURES_STARVED, GOOD = 3, 6, 2
 STARVED = 0.5
+START = bounds("start", 0, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class HealthCheck:
 
     def _good(self, event: Event, one: _Workload) -> list[Finding]:
         if not one.answered and one.pid is not None:
-            one.start.learn(max(0, event.t_mono_ns - one.began_ns) / NS)
+            one.start.learn(max(0, event.t_mono_ns - one.began_ns) / NS, START)
         one.answered, one.failures, one.good = True, 0, one.good + 1
         if one.state == "ok" or one.good < GOOD:
             return []
@@ -124,7 +125,7 @@ class HealthCheck:
         return [Finding(event.t_mono_ns, NAME, event.subject, "ok", f"{GOOD} good checks in a row")]
 
     def _start_s(self, one: _Workload) -> float:
-        return one.start.deadline_s(bounds("start", 0, None, None))
+        return one.start.deadline_s(START)
 
 
 def make(options: Options) -> HealthCheck:  # noqa: ARG001 - every detector is made in the same way

@@ -69,11 +69,14 @@ def test_a_hang_under_overload_is_found_too() -> None:
 
 
 def test_deadlines_shrink_to_what_the_workload_needs() -> None:
-    """From 10 s to a few seconds for a beat a second, and to the floor for one a frame."""
-    for name, most in (("camera_idle", 4.5), ("frames_idle", 2.5)):
-        one = Replay()
-        one.play(many(name, 5))
-        assert 2 <= deadline(one) <= most
+    """From 10 s towards a few seconds within an hour: quick at first, ever slower."""
+    for name in ("disk_idle", "decoder_idle"):
+        one, seen = Replay(), list[float]()
+        for times in (0, 5, 20, 35):
+            one.play(many(name, times))
+            seen.append(deadline(one))
+        assert seen == sorted(seen, reverse=True)
+        assert seen[-1] < 5
 
 
 @pytest.mark.parametrize(
@@ -110,8 +113,8 @@ def test_starvation_excuses_no_silence_for_ever() -> None:
     """After eight deadlines it is a miss, whatever the counters say."""
     one = learned()
     one.play(pause(600, io_full=1.0, cpu_some=1.0))
-    assert one.misses
-    assert float(str(one.misses[0].data["silent_s"])) <= 8 * 2.6 + 2
+    data = one.misses[0].data
+    assert float(str(data["silent_s"])) <= 8 * float(str(data["deadline_s"])) + 2
 
 
 def test_starved_intervals_are_not_learned() -> None:
@@ -131,7 +134,7 @@ def test_nothing_is_learned_during_a_hold() -> None:
     one.see("workload.hold", {"until_ns": round((one.now + 300) * NS), "why": "x"}, "gateway")
     one.play(joined([pause(2)] * 100))
     assert deadline(one) == before
-    one.play(joined([pause(2)] * 60))
+    one.play(joined([pause(4)] * 60))
     assert deadline(one) > before
 
 

@@ -21,6 +21,7 @@ from agent.config.model import (
     Paths,
     Stream,
     Tls,
+    Watchdog,
 )
 from agent.config.plain import from_plain, to_plain
 from agent.config.work import HealthProbe, Workload
@@ -42,6 +43,7 @@ __all__ = [
     "Pattern",
     "Stream",
     "Tls",
+    "Watchdog",
     "Workload",
     "check",
     "from_plain",

@@ -66,6 +66,7 @@ class LastReset:
             self._ring.write(self.boots.plain())
         except StoreError as error:
             self._say(f"this boot is not remembered: {error}")
+        self._words.alive()  # the words of the boot before have said what they had to
         return resets.sighting(self.verdict, self._before, self._clock.mono_ns())
 
     def _evidence(self, dumps: list[Record], mcu: str) -> Evidence:

@@ -19,7 +19,12 @@ SOFTWARE = "Software Watchdog"  # softdog: it cannot outlive the kernel that it 
 _CLASS = "sys/class/watchdog"
 _SYSTEMD = "etc/systemd/system.conf"
 _DROP_INS = ("usr/lib/systemd/system.conf.d", "run/systemd/system.conf.d", "etc/systemd/system.conf.d")
-_UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "hr": 3600.0, "": 1.0}
+_UNITS = {
+    **dict.fromkeys(("ms", "msec"), 0.001),
+    **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ def parse_span(text: str) -> float:
     if words == "default":
         return 1.0
     parts = re.findall(r"(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]*)", words)
-    return sum(float(number) * _UNITS.get(unit.removesuffix("s") or unit, 0.0) for number, unit in parts)
+    return sum(float(number) * _UNITS.get(unit, 0.0) for number, unit in parts)
 
 
 def holder(path: str, root: Path = ROOT) -> str:

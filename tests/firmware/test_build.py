@@ -1,4 +1,4 @@
-"""What compilers, analyzers and the fuzzer say of firmware_hooks; each is skipped, with the reason, where its tool is missing."""
+"""What compilers, analyzers and the fuzzer say of firmware_hooks; skipped, with the reason, where a tool is missing."""
 
 from __future__ import annotations
 

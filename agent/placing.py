@@ -13,7 +13,7 @@ from typing import cast
 
 from agent.collider import target
 from agent.collider.symbols import Symbols
-from agent.errors import BadRequest, BpfError, LoadFailed, Unsupported
+from agent.errors import BadRequest, BpfError, LoadFailed, NotPermitted, Unsupported
 from agent.kernelnames import Placed, Placement
 from agent.linux import kallsyms
 from agent.linux.bpf import Map, obj_get, possible_cpus
@@ -43,6 +43,9 @@ def _names() -> Kallsyms:
     try:
         with kallsyms.PATH.open(encoding="ascii", errors="replace") as lines:
             return Kallsyms(Symbols(lines))
+    except NotPermitted as error:
+        remedy = "give the loader CAP_SYSLOG (docs/races.md), with kernel.kptr_restrict at most 1"
+        raise NotPermitted(error.reason, remedy) from error
     except OSError as error:
         raise Unsupported(f"{kallsyms.PATH}: {error.strerror}", "a kernel with CONFIG_KALLSYMS_ALL") from error
 

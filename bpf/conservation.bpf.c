@@ -87,7 +87,7 @@ static __always_inline bool weigh(struct conservation_place *place, volatile str
 	return true;
 }
 
-static __always_inline void begun(struct gw_stats *own, __u32 index, __u64 function)
+static __noinline void begun(struct gw_stats *own, __u32 index, __u64 function)
 {
 	struct conservation_place *place = bpf_map_lookup_elem(&places, &index);
 	volatile struct conservation_sum *sum = bpf_map_lookup_elem(&sums, &index);
@@ -121,6 +121,7 @@ static __always_inline void over(struct inside *slot)
 {
 	__u64 now = bpf_ktime_get_ns();
 
+#pragma unroll /* 6.1's verifier takes the loop for an endless one */
 	for (__u32 i = 0; i < PLACES; i++) {
 		__u32 index = i;
 		struct conservation_sum *sum = bpf_map_lookup_elem(&sums, &index);
@@ -147,6 +148,7 @@ static __always_inline void entered(struct gw_stats *own, __u64 timer, __u64 fun
 		return;
 	slot->timer = timer;
 	slot->mask = *mask;
+#pragma unroll
 	for (__u32 i = 0; i < PLACES; i++)
 		if (slot->mask & 1U << i)
 			begun(own, i, function);

@@ -13,6 +13,7 @@ from agent.commands._collider import bench, by_broker
 from agent.commands._screen import Screen
 from agent.commands._status_view import text
 from agent.commands._table import number, table, wrapped
+from agent.errors import BadRequest
 from agent.model import Data
 from agent.narrow import part, rows
 
@@ -33,6 +34,8 @@ def run(call: Call) -> int:
     if found is None:
         with bench() as own:
             case = own.case(target.place(aim, own.symbols, own.pointer))
+            if len(own.watch.peek(case.spot.address, case.spot.length)) < case.spot.length:
+                raise BadRequest(f"{aim.text}: no memory can be read at {case.spot.address:#x}")
             call.screen.progress(f"watching {case.spot.length} bytes at {case.spot.address:#x} …")
             own.inquiry.run([case], call.option("seconds"))
             found = own.report(case)

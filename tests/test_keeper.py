@@ -214,19 +214,21 @@ def test_a_broken_memory_is_no_memory(lab_config: LabConfig, text: bytes) -> Non
 
 def test_hangup_executes_the_keeper_anew(lab_config: LabConfig) -> None:
     """Pins upgrade and new configuration: the workloads run on, their exit is still known; a bad file is refused."""
-    config = lab_config(workload("a", SLEEP))
+    config = lab_config(workload("a", SLEEP) + workload("gone", SLEEP))
     with keeper(config) as found:
         with found.client() as client:
             pid = client.wait(type="state", name="a", state="running")["pid"]
             config.write_text(config.read_text() + "nonsense = 1\n")
             found.process.send_signal(signal.SIGHUP)
             wait_for(lambda: "not executed anew" in found.said(), found.said)
+            gone = client.wait(type="state", name="gone", state="running")["pid"]
             lab_config(workload("a", SLEEP) + workload("b", SLEEP))
             found.process.send_signal(signal.SIGHUP)
             wait_for(lambda: found.said().count("<6>ready") == 2, found.said)
         with found.client() as client:
             assert client.state("a")["pid"] == pid
             assert client.state("b")["state"] == "running"
+            wait_for(lambda: not alive(gone), "what is no longer configured ends")
             _kill(client, "a", signal.SIGTERM)
             assert client.wait(type="exit", name="a")["signal"] == signal.SIGTERM
 

@@ -79,6 +79,18 @@ class Offspring:
             with suppress(OSError):
                 os.killpg(process.group, number)
 
+    def dismiss(self, pid: int, started: int, grace_s: float) -> None:
+        """End a process that is nobody's main one any more, and its group: SIGTERM, and SIGKILL if that is not enough."""
+
+        def send(number: int) -> None:
+            found = family.stat(pid)
+            if found is not None and found.started == started and found.group != os.getpgrp():
+                with suppress(OSError):
+                    os.killpg(found.group, number)
+
+        send(signal.SIGTERM)
+        self._loop.once(grace_s, partial(send, signal.SIGKILL), "dismiss")
+
     def how_ended(self, name: str) -> Ended | None:
         """Look how the main process of `name` ended, without reaping it: until then its number is nobody else's.
 

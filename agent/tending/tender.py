@@ -14,6 +14,7 @@ from agent.keeping.crew import Crew
 from agent.keeping.effects import Effect, Effects, Exit, Signal, Spawn, WriteProfile
 from agent.keeping.hearing import heard
 from agent.keeping.history import History
+from agent.keeping.lifecycle import STOP_S
 from agent.keeping.plan import Rooms
 from agent.linux import spawn
 from agent.linux.fdstore import MOST, FdStore
@@ -57,6 +58,8 @@ class Tender:
         known, strays = self._memory.load(), self.offspring.strays(tuple(self._crew.lives))
         for name in self._crew.lives:
             self._adopt(name, known.get(name), strays[name])
+        for name in known.keys() - self._crew.lives.keys():  # no longer configured
+            self.offspring.dismiss(known[name].pid, known[name].started, STOP_S)
         self.offspring.reap()
         self.act(self._crew.begin(self._clock.mono_ns()))
 

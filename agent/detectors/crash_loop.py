@@ -41,7 +41,8 @@ class _Workload:
     pid: int | None = None
     began_ns: int | None = None
     stopping: bool = False
-    open: bool = False
+    open: str = ""
+    """The cause of the finding that is open."""
     evidence: list[int] = field(default_factory=list)
 
 
@@ -98,7 +99,7 @@ class CrashLoop:
         one.stopping = state in ("stopping", "stopped", "held")
         if state == "failed":
             return self._raise(event, one, "gave_up", f"given up by its parent: {word(event.data, 'reason', 'no reason told')}")
-        ended = one.open and state in ("stopped", "held")
+        ended = bool(one.open) and state in ("stopped", "held")
         return [self._over(event.subject, one, event.t_mono_ns, f"it is {state}")] if ended else []
 
     def _exit(self, event: Event, one: _Workload) -> list[Finding]:
@@ -115,11 +116,15 @@ class CrashLoop:
         return self._raise(event, one, "crash_loop", f"{why}; the last {_how(event.data)}") if why else []
 
     def _raise(self, event: Event, one: _Workload, cause: str, why: str) -> list[Finding]:
-        if one.open:
+        if one.open in (cause, "gave_up"):
             return []
-        one.open = True
+        ended = [self._over(event.subject, one, event.t_mono_ns, "it is not started again")] if one.open else []
+        one.open = cause
         data: Data = {"cause": cause, "ends": len(one.lives.ring), "settle_s": self._rule.stable_s + START_S}
-        return [Finding(event.t_mono_ns, NAME, event.subject, "critical", f"{event.subject}: {why}", tuple(one.evidence), data)]
+        finding = Finding(
+            event.t_mono_ns, NAME, event.subject, "critical", f"{event.subject}: {why}", tuple(one.evidence), data
+        )
+        return [*ended, finding]
 
     def _stable(self, name: str, one: _Workload, now_ns: int) -> list[Finding]:
         if one.began_ns is None or now_ns - one.began_ns < self._rule.stable_s * NS:
@@ -128,7 +133,7 @@ class CrashLoop:
         return [self._over(name, one, now_ns, f"runs for {self._rule.stable_s:g} s")] if one.open else []
 
     def _over(self, name: str, one: _Workload, now_ns: int, why: str) -> Finding:
-        evidence, one.open, one.evidence = tuple(one.evidence), False, []
+        evidence, one.open, one.evidence = tuple(one.evidence), "", []
         one.lives.stable()
         return Finding(now_ns, NAME, name, "ok", why, evidence)
 

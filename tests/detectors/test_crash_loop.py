@@ -132,6 +132,19 @@ def test_given_up_by_its_parent() -> None:
     assert states(one.found)[-1] == ("vision", "ok")
 
 
+def test_given_up_in_the_middle_of_a_loop() -> None:
+    """The loop is over, and what is left is that nobody starts it again: an end, then the other cause."""
+    one = started()
+    for _ in range(4):
+        one.crash(after=1)
+    one.state("failed", "start limit reached")
+    assert [(finding.state, finding.data.get("cause")) for finding in one.found] == [
+        ("critical", "crash_loop"),
+        ("ok", None),
+        ("critical", "gave_up"),
+    ]
+
+
 def test_it_goes_on_after_a_restart_of_the_agent_or_the_machine() -> None:
     """Two ends before, two after the reboot: a loop."""
     one = started()

@@ -186,7 +186,8 @@ def _nobody(_name: str, _at_ns: int) -> None:
 
 
 def _known(workload: Workload) -> Data:
-    beats = workload.notify == "watchdog" or workload.probe is not None
+    counted = workload.probe is not None and workload.probe.file is not None  # other checks are answers, no beats
+    beats = workload.notify == "watchdog" or counted
     liveness = "watchdog" if beats else workload.notify
     return {"deadline_s": workload.deadline_s, "liveness": liveness}
 

@@ -89,4 +89,5 @@ class LastReset:
             "reason": self.verdict.reason,
             "evidence": list(self.verdict.evidence),
             "counts": dict(self.boots.counted()),
+            "proven": self.boots.proven(),
         }

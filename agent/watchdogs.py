@@ -241,6 +241,7 @@ class Watchdogs:
                 continue
             if error is None:
                 held.margins.fed(t_ns)
+                held.margins.ttl_s = held.feeder.ttl_s  # the microcontroller's adapts
             elif isinstance(held.feeder, KernelWatchdog):
                 self._lose(held.feeder, error)
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.checks import GROUPS, Check, run, tier, verdict
+from agent.checks import GROUPS, Check, live_verdict, run, tier, verdict
 from agent.errors import Problem
 from agent.linux.facts import Bpffs, Facts, Folder
+from agent.linux.watchdogfacts import WatchdogFacts
 from agent.model import Data, State
 
 ROOM = Folder("/var/lib/gatewarden", exists=True, writable=True, free_bytes=1 << 32, free_inodes=10**6)
@@ -37,17 +38,33 @@ WELL = Facts(
     rtc_s=1_796_000_001,
     cgroup="v2",
     psi=True,
+    watchdogs=(WatchdogFacts("watchdog0", "/dev/watchdog0", "iTCO_wdt", running=True, timeout_s=60),),
+    boot_covered=True,
+    pstore=("efi_pstore", True),
     pid_namespace="initial",
     systemd=True,
     load_probes="as root: agentctl --config /x.toml probes load",
     start="systemctl start gatewarden",
 )
+FED: Data = {
+    "name": "watchdog0",
+    "kind": "kernel",
+    "state": "ok",
+    "condition": "armed",
+    "owner": "agentd",
+    "hardware": True,
+    "identity": "iTCO_wdt",
+    "reason": "",
+    "remedy": "",
+}
 LIVE: Data = {
     "version": "0.1.0",
     "tier": "A",
     "probes": [{"name": "timers", "state": "ok", "reason": "", "remedy": "", "events": 1000, "lost": 0}],
     "mqtt": {"state": "connected", "backlog_bytes": 0, "oldest_s": 0, "dropped": 0},
     "findings": [],
+    "watchdogs": [FED],
+    "last_reset": {"cause": "watchdog", "confidence": "high", "proven": True},
 }
 
 
@@ -67,7 +84,7 @@ def named(name: str, facts: Facts, status: Data | None = None) -> Check:
 
 
 def test_a_gateway_that_is_well() -> None:
-    """Everything ok, in all six groups, and so is the verdict."""
+    """Everything ok, in all seven groups, and so is the verdict."""
     found = run(WELL, LIVE)
     assert bad(WELL) == []
     assert tuple(dict.fromkeys(check.group for check in found)) == GROUPS
@@ -330,3 +347,70 @@ def test_who_may_change_the_configuration(rooted: bool, state: State) -> None:  
     check = next(check for check in run(facts, LIVE) if check.name == "owner")
     assert check.state == state
     assert ("chown root /x" in check.remedy) is rooted
+
+
+def test_nothing_at_all_feeds_a_watchdog() -> None:
+    """One line says so, whatever the reason: none there, only software, switched off, agentd in the foreground."""
+    bare = replace(WELL, watchdogs=())
+    assert named("feeding", bare, live(watchdogs=[])).reason.startswith("nothing feeds a hardware watchdog")
+    soft = replace(WELL, watchdogs=(WatchdogFacts("watchdog0", "/dev/watchdog0", "Software Watchdog"),))
+    assert named("feeding", soft, live(watchdogs=[FED | {"hardware": False}])).state == "degraded"
+    off = FED | {"condition": "off", "owner": None, "state": "unknown", "reason": "agentd runs in the foreground"}
+    found = named("feeding", WELL, live(watchdogs=[off]))
+    assert (found.state, found.remedy) == ("degraded", 'set [watchdog] mode = "own"')
+    assert "foreground" in found.reason
+    assert (
+        named("feeding", bare, live(watchdogs=[{"name": "mcu", "kind": "mcu", "state": "ok", "owner": "agentd"}])).state == "ok"
+    )
+
+
+def test_delegated_to_a_systemd_that_feeds_none() -> None:
+    """Delegation is decided by what systemd really does: RuntimeWatchdogSec= or nothing."""
+    theirs = live(watchdogs=[FED | {"condition": "delegated", "owner": "systemd"}])
+    assert named("feeding", WELL, theirs).state == "critical"
+    assert "RuntimeWatchdogSec=60" in named("feeding", WELL, theirs).remedy
+    assert named("feeding", replace(WELL, systemd_watchdog_s=60.0), theirs).state == "ok"
+
+
+def test_a_dead_agentd_leaves_the_watchdog_unknown_or_to_systemd() -> None:
+    """A watchdog that counts with nobody known to feed it is unknown; one that systemd feeds is well."""
+    assert named("feeding", WELL, {}).state == "unknown"
+    stopped = replace(WELL, watchdogs=(replace(WELL.watchdogs[0], running=False),))
+    assert named("feeding", stopped, {}).state == "degraded"
+    assert named("feeding", replace(stopped, systemd_watchdog_s=60.0), {}).state == "ok"
+
+
+def test_each_watchdog_that_is_not_well() -> None:
+    """A busy device is a check of its own; withheld feeds decide the verdict, of agentd's own status too."""
+    busy = FED | {
+        "state": "degraded",
+        "condition": "busy",
+        "reason": "already open: watchdogd (pid 7)",
+        "remedy": "one owner only",
+    }
+    assert named("watchdog0", WELL, live(watchdogs=[busy])).reason == "already open: watchdogd (pid 7)"
+    withheld = FED | {"state": "critical", "condition": "withheld", "reason": "not fed: camera-1 did not report"}
+    assert live_verdict(live(watchdogs=[withheld])) == "critical"
+    assert live_verdict(live(watchdogs=[FED])) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "state"),
+    [
+        ({"boot_covered": False}, "boot", "degraded"),
+        ({"boot_covered": None}, "boot", "unknown"),
+        ({"watchdogs": ()}, "boot", "degraded"),
+        ({"pstore": ("", False)}, "pstore", "degraded"),
+        ({"pstore": ("erst", False)}, "pstore", "degraded"),
+        ({"pstore": None}, "pstore", "unknown"),
+    ],
+)
+def test_what_covers_the_start_and_keeps_a_panic(change: dict[str, Any], name: str, state: State) -> None:
+    """The firmware's watchdog with a bounded kernel covers the start; a panic needs a backend and a mount."""
+    assert named(name, replace(WELL, **change)).state == state
+
+
+def test_a_watchdog_is_not_proven_before_it_has_reset_the_machine() -> None:
+    """Some firmwares feed it themselves: without a reset on record it is unknown whether it works."""
+    found = named("proven", WELL, live(last_reset={"cause": "power_cut"}))
+    assert (found.state, "not proven" in found.reason) == ("unknown", True)

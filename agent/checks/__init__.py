@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agent.checks import kernel, live, privileges, resources
+from agent.checks import kernel, live, privileges, resources, watchdog
 from agent.checks._base import GROUPS, Check, may_load
 from agent.checks.kernel import Tier, tier
 from agent.errors import Problem
@@ -31,6 +31,7 @@ def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = 
         *kernel.checks(facts),
         *privileges.checks(facts, status),
         *live.probes(status, facts),
+        *watchdog.checks(facts, status),
         *live.telemetry(status, facts),
         *resources.checks(facts),
     )
@@ -38,7 +39,7 @@ def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = 
 
 def live_verdict(status: Data) -> State:
     """Give the state of what agentd can say of itself at any moment: its probes, findings, connection and outbox."""
-    return verdict((*live.probes(status, Facts()), *live.telemetry(status, Facts())))
+    return verdict((*live.probes(status, Facts()), *watchdog.live(status), *live.telemetry(status, Facts())))
 
 
 def verdict(checks: Iterable[Check]) -> State:

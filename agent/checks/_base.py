@@ -9,8 +9,8 @@ from typing import Literal
 from agent.linux.facts import Facts
 from agent.model import State
 
-Group = Literal["configuration", "kernel", "privileges", "probes", "telemetry", "resources"]
-GROUPS: tuple[Group, ...] = ("configuration", "kernel", "privileges", "probes", "telemetry", "resources")
+Group = Literal["configuration", "kernel", "privileges", "probes", "watchdog", "telemetry", "resources"]
+GROUPS: tuple[Group, ...] = ("configuration", "kernel", "privileges", "probes", "watchdog", "telemetry", "resources")
 
 
 @dataclass(frozen=True, slots=True)

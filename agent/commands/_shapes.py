@@ -93,6 +93,50 @@ class Workloads(_Workloads, total=False):
     not_running: str
 
 
+class WatchdogRow(TypedDict):
+    """One watchdog: times in seconds, null where nothing is known. `margin_s` is what is left until it resets the machine."""
+
+    name: str
+    kind: str
+    """Is kernel or mcu."""
+    state: State
+    condition: str
+    """armed, withheld, delegated, busy, forbidden, absent, failed, off; of an mcu that of its link."""
+    owner: str | None
+    """Who feeds it: agentd, systemd, or null."""
+    identity: str | None
+    hardware: bool | None
+    ttl_s: float | None
+    margin_s: float | None
+    margin_p1_s: float | None
+    """What 99 of 100 feeds of the last 24 h had left."""
+    misses: int | None
+    """How often work was missing for half of its time-out."""
+    feeds: int | None
+    last_rung: str | None
+    evidence: str | None
+    """How a pretimeout is kept: fd, kmsg, pstore or none."""
+    pretimeout_s: int | None
+    nowayout: bool | None
+    reason: str
+    remedy: str
+
+
+class _Watchdogs(TypedDict):
+    schema: str
+    watchdogs: list[WatchdogRow]
+    kernel: list[Open]
+    """What /sys/class/watchdog says now, whoever runs."""
+    last_reset: Reset
+
+
+class Watchdogs(_Watchdogs, total=False):
+    """`agentctl watchdog --json`. The last two only if agentd does not run."""
+
+    stale_s: float | None
+    not_running: str
+
+
 class Held(TypedDict):
     """`agentctl hold --json`: what is on hold (null: everything), until when (seconds since the epoch), and why."""
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config import Paths
-from agent.linux import bccready, btf, procfs, programs
+from agent.linux import bccready, btf, procfs, programs, pstore, watchdogfacts
 from agent.linux.realtime import ring_sleeps
+from agent.linux.watchdogfacts import WatchdogFacts
 from agent.place import DEFAULT_CONFIG, exposed
 
 ROOT = Path("/")
@@ -103,6 +104,14 @@ class Facts:
     """What the battery-backed clock says; None without one."""
     cgroup: Cgroup | None = None
     psi: bool = False
+    watchdogs: tuple[WatchdogFacts, ...] = ()
+    """Those of the kernel, known without opening one."""
+    systemd_watchdog_s: float = 0.0
+    """RuntimeWatchdogSec=, 0 if systemd feeds none."""
+    boot_covered: bool | None = None
+    """The kernel feeds a watchdog that nobody opened for a bounded time only."""
+    pstore: tuple[str, bool] | None = None
+    """What keeps the log of a panic (empty: nothing), and whether its file system is mounted."""
     pid_namespace: PidNamespace | None = None
     """`own` in most containers: what eBPF tells are the pids of the initial one."""
     systemd: bool = False
@@ -148,6 +157,10 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
         clock_synchronised=clock_synchronised(),
         wall_s=time.time(),
         rtc_s=parse_integer(procfs.read(sysfs / "class/rtc/rtc0/since_epoch")),
+        watchdogs=watchdogfacts.read(root),
+        systemd_watchdog_s=watchdogfacts.systemd_s(root),
+        boot_covered=watchdogfacts.covers_boot(root),
+        pstore=None if (mounted := pstore.mounted(root)) is None else (pstore.backend(root), mounted),
         pid_namespace=pid_namespace(proc),
         systemd=programs.systemd_runs(root),
         agentctl=programs.agentctl(config),

@@ -11,6 +11,7 @@ run: build ## the agent on this machine, with a broker of its own on 127.0.0.1:1
 	@deploy/lab/run
 
 test: build ## everything that CI checks: linters, types, formats, and all tests that this machine can run
+	@deploy/lab/install test
 	@$(VENV)/python -m pytest
 
 test-vm: vm ## live tests and planted timer races on Debian's kernels 6.1, 6.12 and their -rt, in QEMU without KVM (10 minutes each)
@@ -21,7 +22,7 @@ bench: build ## the budgets of the design, as measured / must / aim
 	@$(VENV)/python -m tests.bench
 
 format: build ## put the sources into the form that `make test` wants
-	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h bpf/tools/*.c
+	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h bpf/tools/*.c firmware_hooks/*/*.[ch] firmware_hooks/*/*/*.[ch]
 
 wheel: build ## dist/gatewarden-*.whl, with the compiled eBPF objects in it
 	@rm -rf build dist && $(VENV)/pip wheel -q --no-deps --wheel-dir dist .

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from agent import cli, commands, config, kinds, loader
+from agent import cli, commands, config, kinds, loader, probes
 from agent.actions import ACTIONS
 from agent.broker import VERBS
 from agent.checks import GROUPS
@@ -148,7 +148,7 @@ def test_the_table_of_kinds_is_that_of_the_code() -> None:
     known = {kind: set(get_type_hints(shape)) for kind, shape in _kinds().items()}
     assert told == known
     sources = {row[1].strip("`") for row in rows(text("telemetry.md"), "kind", "source")}
-    assert sources <= {*available("probes"), "agent"}
+    assert sources <= {*available("probes"), *probes.links(), "agent"}
 
 
 def test_no_dead_kind_is_named() -> None:

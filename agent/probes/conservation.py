@@ -95,17 +95,21 @@ def placed(options: object, names: Callable[[], KernelNames]) -> Placement:
     known = names() if options.counters else None
     places = dict.fromkeys(range(PLACES), bytes(PLACE.size))
     callbacks: dict[int, int] = {}
+    watched: set[str] = set()
     lacking: list[str] = []
     for index, counter in enumerate(options.counters):
         assert known is not None
         head: dict[str, Value] = {"name": counter.symbol, "step": counter.step, "length": counter.length}
         try:
+            if counter.symbol in watched:
+                raise BadRequest("is named twice: give it all its callbacks in one place")  # noqa: TRY301 - as what is not found
             address = known.data(counter.symbol, counter.length)
             functions = [known.function(name) for name in counter.callbacks]
         except BadRequest as error:
             lacking.append(f"{counter.symbol}: {error}")
             places[index] = PLACE.pack(**head, reason=str(error))
             continue
+        watched.add(counter.symbol)
         places[index] = PLACE.pack(**head, address=address)
         for function in functions:
             callbacks[function] = callbacks.get(function, 0) | 1 << index
@@ -167,6 +171,8 @@ def snapshot(maps: Maps) -> Data:
         place = PLACE.unpack(table[index * PLACE.size :])
         if not place["name"]:
             break
+        if place["reason"] and str(place["name"]) in found:
+            continue  # named twice
         total = SUM.unpack(sums[index * SUM.size :])
         cpus = [ROW.unpack(row) for row in maps.percpu("rows", index)]
         best = max(cpus, key=lambda row: (number(row["deficit"]), number(row["calls"])))

@@ -88,6 +88,12 @@ def test_what_cannot_be_watched_is_named(counter: Counter, said: str) -> None:
     assert "agentctl probes load" in error.value.remedy
 
 
+def test_a_counter_is_named_once() -> None:
+    """Pins that the second of one name is refused: its callbacks belong to the first."""
+    (said,) = conservation.placed(Options((GOOD, GOOD)), names).lacking
+    assert said == "driver_frames: is named twice: give it all its callbacks in one place"
+
+
 @given(st.binary(max_size=2 * EVENT.size))
 def test_any_bytes_are_decoded_or_refused(record: bytes) -> None:
     """Any ring buffer record is a Sighting or a ValueError."""

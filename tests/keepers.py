@@ -164,3 +164,8 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def open_fds() -> int:
+    """Count the descriptors of this process."""
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -26,12 +26,14 @@ class LossyJournal:
         """Find the way to write to `fd` without waiting that changes nothing for those who share it (O_NONBLOCK would)."""
         self.lost = 0
         self._fd = fd
+        self._opened = False
         self._sock: socket.socket | None = None
         try:
             if stat.S_ISSOCK(os.fstat(fd).st_mode):
                 self._sock = socket.socket(fileno=os.dup(fd))
             else:
                 self._fd = os.open(f"/proc/self/fd/{fd}", _AGAIN)
+                self._opened = True
         except OSError:
             self._fd = fd  # not ours to open again (another user's terminal): poll(2) has to do
 
@@ -47,6 +49,13 @@ class LossyJournal:
             self.lost = 0
         except OSError:
             self.lost += 1
+
+    def close(self) -> None:
+        """Give back what was opened to write."""
+        if self._sock is not None:
+            self._sock.close()
+        elif self._opened:
+            os.close(self._fd)
 
     def _write(self, block: bytes) -> None:
         if self._sock is not None:

@@ -20,7 +20,7 @@ _HIGH_FD = 256  # passed descriptors live from here on, so that none of them sta
 _STDIN = (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)
 # LISTEN_PID must be the child's own number, which only the child knows (sd_listen_fds(3)). $$ stays the same over the exec.
 _AS_LISTENER = ("/bin/sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh")
-_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by this interpreter; exec would pass that on
+_DEFAULT = signal.valid_signals()  # this interpreter ignores SIGPIPE, whoever started it maybe SIGHUP: exec would pass that on
 
 
 def adopt_orphans() -> None:
@@ -40,7 +40,7 @@ def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, str]
         actions += [(os.POSIX_SPAWN_DUP2, fd, _FIRST_FD + at) for at, fd in enumerate(fds)]
         env |= {"LISTEN_FDS": str(len(fds)), "LISTEN_FDNAMES": ":".join(fds.values())}
         argv = [*_AS_LISTENER, *argv]
-    pid = os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_IGNORED)
+    pid = os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULT)
     _ordinary_for_oom(pid)
     return pid
 

@@ -45,25 +45,33 @@ class Exit(TypedDict):
 
 
 class Restarted(TypedDict):
-    """A workload is ready again after a restart."""
+    """A process was started in the place of one that ended."""
 
+    pid: int
     ms: float
-    """From the end of the old process until the new one was ready."""
+    """From the end of the old one."""
 
 
 class Notice(TypedDict):
     """The keeper met something unusual about a workload."""
 
     what: str
-    detail: NotRequired[dict[str, object]]
+    """`exec_failed`, `budget_spent`, `unkillable`, `start_timeout`, `malformed`, `bad_sender`, … (docs/keeper.md)."""
+    pid: NotRequired[int | None]
+    why: NotRequired[str]
+    before: NotRequired[int | None]
+    """The main process until then."""
+    waited_s: NotRequired[float]
+    next_try_s: NotRequired[float]
+    restarts: NotRequired[int]
+    faults: NotRequired[list[str]]
+    errno: NotRequired[int]
 
 
 class Profile(TypedDict):
     """A workload goes on with another profile; empty: its full one."""
 
     profile: str
-    ms: NotRequired[float]
-    """From the order to the confirmation."""
 
 
 class Beats(TypedDict):

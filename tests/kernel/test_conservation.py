@@ -117,9 +117,12 @@ def test_a_callback_that_does_not_always_add_is_no_race_however_they_overlap(cou
         counters.start(every_ns)
         placed(watched, counters, *(Counter(name, (CALLBACK,), UPDATES) for name in ("SOMETIMES", "PLAIN")))
         found: list[Sighting] = []
-        until(
-            watched, lambda: bool(found.extend(watched.sightings()) or [event for event in found if event.subject == "PLAIN"])
-        )
+
+        def told() -> bool:
+            found.extend(watched.sightings())
+            return any(event.subject == "PLAIN" for event in found)
+
+        until(watched, told)
         assert {event.kind for event in found if event.subject == "SOMETIMES"} <= {"race.inconclusive"}
         assert line(watched, "SOMETIMES")["state"] != "losing"
 

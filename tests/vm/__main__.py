@@ -83,7 +83,7 @@ def boot(chosen: Kernel, command: str, folder: Path, limit_s: float) -> Path:
         ) as machine,
     ):
         try:
-            ended = _ends(machine, BOOT_S, booted) or _ends(machine, limit_s)
+            ended = _ends(machine, BOOT_S, booted) or (booted.exists() and _ends(machine, limit_s))
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(machine.pid, signal.SIGKILL)  # QEMU is a grandchild

@@ -57,6 +57,11 @@ class Boots:
         causes = [boot.verdict.cause for boot in self.ring]
         return {cause: causes.count(cause) for cause in CAUSES if cause in causes}
 
+    def telling(self) -> frozenset[str]:
+        """Give the watchdogs that once said of a reset that it was theirs: many drivers can, and do not declare it."""
+        said = [one for boot in self.ring for one in boot.verdict.evidence]
+        return frozenset(one.removeprefix("bootstatus:") for one in said if one.startswith("bootstatus:"))
+
     def proven(self) -> bool:
         """Whether a watchdog is on record as the surely known cause of a reset: before that it is only believed to work."""
         return any(boot.verdict.cause == "watchdog" and boot.verdict.confidence == "high" for boot in self.ring)

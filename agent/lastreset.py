@@ -6,7 +6,7 @@ No probe: a probe looks into the running kernel, this asks what an earlier one l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent import boots, resets
@@ -72,7 +72,10 @@ class LastReset:
     def _evidence(self, dumps: list[Record], mcu: str) -> Evidence:
         before = self._before.boot_id if self._before else self.boots.ring[-1].boot_id if self.boots.ring else ""
         planned = bool(before) and self._witnesses.planned() == before
-        return Evidence(self._before, pstore.panic(dumps), planned, self._witnesses.registers(), mcu)
+        words, telling = self._before, self.boots.telling()
+        if words is not None:
+            words = replace(words, armed={name: tells or name in telling for name, tells in words.armed.items()})
+        return Evidence(words, pstore.panic(dumps), planned, self._witnesses.registers(), mcu)
 
     def _dumps(self) -> list[Record]:
         try:

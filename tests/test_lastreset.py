@@ -229,3 +229,13 @@ def test_a_torn_or_foreign_file_is_nothing(tmp_path: Path) -> None:
     assert file.read() == {"a": 1}
     with pytest.raises(StoreError, match="nowhere"):
         DurableFile(tmp_path / "nowhere/x.json").write({})
+
+
+def test_a_watchdog_that_told_once_is_known_to_tell(box: Box) -> None:
+    """Pins what is learned: i6300esb does not declare that it reports its resets; after one it is taken at its word."""
+    armed = {"watchdog0": False}
+    assert box.reset(lambda words: words.armed(armed)) == "watchdog"
+    box.registers = {"watchdog0": CARDRESET}
+    assert box.reset(lambda words: words.armed(armed)) == "watchdog"
+    box.registers = {"watchdog0": 0}
+    assert box.reset(lambda words: words.armed(armed)) == "power_cut"

@@ -1,0 +1,135 @@
+"""Resets in a virtual machine: a guest that ends in every way there is, and what the next boot says of it.
+
+    python -m tests.vm.resets --kernel 6.1
+
+QEMU has an i6300esb, an IPMI controller with its watchdog, and ACPI ERST for pstore; a reset is a real one, and a power cut is
+QEMU killed. The guest runs `tests.vm.guest.resets` at each boot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.vm.guest.resets import STAGES
+from tests.vm.kernels import ROOT, SERIES, Kernel, kernel
+
+BOOT_S = 240  # one boot, with its stage
+DISK = 64 << 20
+HARDWARE = (
+    "-action reboot=reset -action watchdog=reset -device i6300esb "
+    "-device ipmi-bmc-sim,id=bmc0 -device isa-ipmi-kcs,bmc=bmc0 "
+    "-object memory-backend-file,id=erst,mem-path={folder}/erst,size=0x10000,share=on -device acpi-erst,memdev=erst "
+    "-drive file={folder}/disk,if=virtio,format=raw"
+)
+
+
+def prepared(folder: Path) -> None:
+    """Begin with an empty disk and an empty store."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, size in (("disk", DISK), ("erst", 0x10000)):
+        with (folder / name).open("wb") as file:
+            file.truncate(size)
+    subprocess.run(["mkfs.ext4", "-q", str(folder / "disk")], check=True)
+
+
+def powered(chosen: Kernel, folder: Path, options: str) -> None:
+    """Switch the machine on, and off when it asks for that, is through, or makes no progress for `BOOT_S`."""
+    vng = Path(sys.executable).with_name("vng")
+    machine = ["--disable-kvm", "--disable-microvm", "--force-9p", "--run", str(chosen.image), "--cpus", "2", "--memory", "1G"]
+    with (
+        (folder / "console.log").open("ab") as output,
+        subprocess.Popen(
+            [
+                str(vng),
+                "--verbose",
+                *machine,
+                "--cwd",
+                "/",
+                f"--rwdir=/mnt={folder}",
+                f"--qemu-opts={options}",
+                "--",
+                "sh /mnt/run.sh",
+            ],
+            env={**os.environ, "PATH": f"{vng.parent}:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            _watch(process, folder)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # QEMU is a grandchild
+
+
+def _watch(process: subprocess.Popen[bytes], folder: Path) -> None:
+    seen, since = "", time.monotonic()
+    while process.poll() is None and not (folder / "done").exists() and not (folder / "cut").exists():
+        stage = (folder / "stage").read_text() if (folder / "stage").exists() else ""
+        if stage != seen:
+            seen, since = stage, time.monotonic()
+        if time.monotonic() - since > BOOT_S:
+            return
+        time.sleep(0.5)
+
+
+def rows(chosen: Kernel, folder: Path, command: str, share: str) -> list[dict[str, Any]]:
+    """Run all stages; a stage that was not reached is a failed row."""
+    prepared(folder)
+    (folder / "run.sh").write_text(command)
+    options = f"{share} {HARDWARE.format(folder=folder)}"
+    powered(chosen, folder, options)
+    if (folder / "cut").exists():
+        (folder / "cut").unlink()
+        powered(chosen, folder, options)
+    kept = folder / "resets.json"
+    found: list[dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else []
+    told = {row["what"] for row in found}
+    missing = [stage for stage in STAGES if stage.name not in told]
+    return found + [
+        {"what": stage.name, "expected": stage.cause, "found": f"not reached: {folder}/console.log", "passed": False}
+        for stage in missing
+    ]
+
+
+def step(chosen: Kernel) -> dict[str, Any]:
+    """Give the step `resets` of the matrix."""
+    from tests.vm.__main__ import FAST, MODULES, RESULTS, SHARE  # noqa: PLC0415 - the matrix imports this module
+
+    began = time.monotonic()
+    places = MODULES.format(abi=chosen.abi, build=chosen.build, source=chosen.source, modules=chosen.modules)
+    python = ROOT / ".venv/bin/python"
+    command = f"{FAST.format(root=ROOT)}; {places}; cd {ROOT} && {python} -m tests.vm.guest.resets --out /mnt; sync"
+    found = rows(chosen, RESULTS / chosen.abi / "resets", command, SHARE)
+    return {"step": "resets", "seconds": round(time.monotonic() - began, 1), "rows": found}
+
+
+def main() -> int:
+    """Run them on one kernel, and show the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.vm.resets", description="Resets, and what the next boot says of them."
+    )
+    parser.add_argument("--kernel", default="6.1", choices=SERIES)
+    chosen = kernel(parser.parse_args().kernel)
+    done = step(chosen)
+    for row in done["rows"]:
+        print(f"{'ok' if row['passed'] else 'FAILED':<7} {row['what']:<26} {row['expected']:<24} {row['found']}")
+    print(f"{chosen.package}  {done['seconds']} s")
+    return 0 if all(row["passed"] for row in done["rows"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

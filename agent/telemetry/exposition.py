@@ -37,6 +37,7 @@ COUNTERS = frozenset(
 # The names of the keys on the way to a row, by section or section.key; where nothing is said: `key`.
 LABELS: Mapping[str, tuple[str, ...]] = {
     "timers.timers": ("function",),
+    "conservation.counters": ("counter",),
     "run_queue.processes": ("pid",),
     "softirq": ("vector", "cpu"),
     "irq": ("line",),

@@ -1,4 +1,4 @@
-"""The ring of boots: why each began and how long it is known to have lasted, for boot loops, counts and proof. Pure.
+"""The ring of boots: why each began and how long it is known to have lasted, for counts and proof. Pure.
 
 It is written once per boot, to `<state_dir>/boots.json`.
 """
@@ -42,15 +42,6 @@ class Boots:
         """Add `boot`; the one before it lasted at least as long as its last words say."""
         ring = [_lasted(one, before) for one in self.ring if one.boot_id != boot.boot_id]
         return Boots((*ring, boot)[-BOOTS:], (*self.seen, *(one for one in seen if one not in self.seen))[-SEEN:])
-
-    def short(self, stable_s: float) -> int:
-        """Give how many boots in a row, before the newest one, ended unasked within `stable_s`: 3 and more are a boot loop."""
-        count = 0
-        for boot, after in zip(self.ring[-2::-1], self.ring[:0:-1], strict=False):
-            if boot.uptime_s >= stable_s or after.verdict.cause in {"operator_reboot", "unknown"}:
-                break
-            count += 1
-        return count
 
     def counted(self) -> dict[str, int]:
         """Give how many boots of the ring each cause began."""

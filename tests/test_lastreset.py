@@ -195,6 +195,18 @@ def test_an_act_is_not_overwritten_by_what_goes_on_meanwhile() -> None:
     assert file.value["phase"] == "run"
 
 
+def test_an_act_that_failed_is_taken_back() -> None:
+    """Pins that a reboot that was refused is not the cause of the reset that comes instead."""
+    file = CountedFile()
+    words = LastWords(file, HandClock(), Words("b", "1"), lambda _text: None)
+    words.declare("reboot", "ladder")
+    words.revoke("power_cycle")
+    assert words.now.phase == "act"
+    words.revoke("reboot")
+    assert isinstance(file.value, dict)
+    assert (file.value["phase"], file.value["act"]) == ("run", "")
+
+
 def test_a_full_disk_is_said_once_and_stops_nothing() -> None:
     """Pins that a phase that cannot be kept is told once, and that an act hears of it."""
     said: list[str] = []

@@ -126,15 +126,6 @@ def test_the_ring_is_bounded() -> None:
     assert ring.ring[-1].boot_id == "99"
 
 
-def test_a_boot_loop_is_counted_backwards() -> None:
-    """Pins what counts: short boots that ended unasked, up to the first that lasted or that an operator ended."""
-    loop = Boots((boot("a", uptime_s=9e5), boot("b"), boot("c"), boot("d", "panic"), boot("now", "agent_reboot")))
-    assert loop.short(600) == 3
-    assert Boots((boot("a"), boot("b"), boot("now", "operator_reboot"))).short(600) == 0
-    assert Boots((boot("a"), boot("b", "operator_reboot"), boot("now"))).short(600) == 1
-    assert Boots((boot("now"),)).short(600) == Boots().short(600) == 0
-
-
 def test_a_watchdog_is_proven_by_a_reset_of_its_own_only() -> None:
     """Dasharo issue 734: believed to work is not proven to work; only a reset on record proves it."""
     assert not Boots((boot("a", "power_cut"),)).proven()

@@ -91,12 +91,6 @@ class LastWords:
             self.now = replace(self.now, phase="run", act="", reason=f"{act} failed")
             self._soon()
 
-    def revoke(self, act: str) -> None:
-        """Write that `act` did not happen."""
-        if (self.now.phase, self.now.act) == ("act", act):
-            self.now = replace(self.now, phase="run", act="", reason="")
-            self._quietly()
-
     def end(self) -> None:
         """Write that agentd ends in good order, unless it is in the midst of an act."""
         if self.now.phase != "act":

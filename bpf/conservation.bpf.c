@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * conservation: whether counters grow by what the timer callbacks that count
- * them up should have added. No debug register, no root.
+ * conservation: whether counters grow by what the timer callbacks that count them up should have added. No debug register, no root.
  *
- * When a callback begins while no other one of the same counter is inside,
- * nobody holds an old value, so `ended` callbacks are in the counter's value,
- * whole: such a moment is quiet. Between two quiet moments, as seen by one CPU
- * (a window), the counter must have grown by at least (callbacks that ended) *
- * step. If it did not, and callbacks overlapped meanwhile, updates were lost;
- * no border is left to argue about. If it lacks as much for each callback where
- * none overlapped, the callback does not add `step` each time, or somebody else
- * takes away: then nothing is concluded. Other writers, and events that were
- * not seen, only make it grow more: they hide, and invent nothing.
+ * When a callback begins while no other one of the same counter is inside, nobody holds an old value, so `ended` callbacks are in the
+ * counter's value, whole: such a moment is quiet. Between two quiet moments, as seen by one CPU (a window), the counter must have grown
+ * by at least (callbacks that ended) * step. If it did not, and callbacks overlapped meanwhile, updates were lost; no border is left to
+ * argue about. If it lacks as much for each callback where none overlapped, the callback does not add `step` each time, or somebody
+ * else takes away: then nothing is concluded. Other writers, and events that were not seen, only make it grow more: they hide, and
+ * invent nothing. docs/decisions/0024-conservation.md
  *
- * `places` and `callbacks` are written by the loader alone: they hold kernel
- * addresses, which agentd must not choose.
+ * `places` and `callbacks` are written by the loader alone: they hold kernel addresses, which agentd must not choose.
  */
 #include "conservation.bpf.h"
 
@@ -50,8 +45,7 @@ static __always_inline void tell(struct gw_stats *own, struct conservation_place
 	bpf_ringbuf_submit(event, 0);
 }
 
-/* Weigh the window that a quiet moment ends, and begin the next. Gives whether
- * there is something to tell. */
+/* Weigh the window that a quiet moment ends, and begin the next. Gives whether something lacks. */
 static __always_inline bool weigh(struct conservation_place *place, volatile struct conservation_sum *sum,
 				  struct conservation_row *row, __u64 ended, __u64 value)
 {

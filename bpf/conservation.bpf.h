@@ -120,7 +120,7 @@ static __always_inline bool worth_telling(volatile struct conservation_sum *sum,
 		return false;
 	if (row->windows * alone < ENOUGH * overlapping && (row->calls < MANY || alone * FEW > row->calls))
 		return false;
-	return (!row->told_ns || now - row->told_ns >= TELL_NS);
+	return !row->told_ns || now - row->told_ns >= TELL_NS;
 }
 
 #endif

@@ -186,7 +186,7 @@ class Gateway:
                 self._state(name, "running")
             well = one.ready_ns is not None and self.clock.ns >= one.ready_ns and not one.sick and not self.starved
             if well and one.beats:
-                beats: Data = {"last_ns": self.clock.ns, "intervals_ms": [1000.0], "watchdog_us": None}
+                beats: Data = {"last_ns": self.clock.ns, "intervals_ms": [1000.0], "watchdog_us": 10_000_000}
                 more: Data = {"extend_until_ns": None, "phase": "run"}
                 self.pipeline.sample(self._sighting(KEEPER, "workload.beats", name, beats | more))
             if checked and one.answers is not None:

@@ -48,6 +48,9 @@ class Silence:
     extended: bool = False
     """Whether it did so in this phase."""
     wish_s: float | None = None
+    """The program's own WATCHDOG_USEC, if it is another than the configured one that it was handed."""
+    off: bool = False
+    """It switched its watchdog off (WATCHDOG_USEC=0)."""
     looked_ns: int = 0
     suspect_ns: int | None = None
     """When the deadline was first found to be over."""
@@ -61,7 +64,13 @@ class Silence:
     @property
     def watched(self) -> bool:
         """Whether its silence means something now."""
-        return self.phase is not None and self.phase in PROVEN[self.known.liveness]
+        return self.phase in PROVEN[self.known.liveness] and not (self.phase == "run" and self.off)
+
+    def wishes(self, watchdog_us: float, *, told_by_keeper: bool) -> None:
+        """Take note of the WATCHDOG_USEC in force; 0: there is none."""
+        wish_s = watchdog_us / 1e6
+        self.wish_s = wish_s if wish_s > 0 and abs(wish_s - self.known.deadline_s) > 1e-3 else None
+        self.off = told_by_keeper and not wish_s
 
     def bounds(self, phase: Phase) -> Bounds:
         """Give the bounds of its deadline in `phase`."""

@@ -23,7 +23,7 @@ from agent.model import Data, Event, Finding, Json
 NAME = "deadline"
 CONFIRM_NS = 5 * NS // 4  # the keeper may tell a beat a second late
 LOOK_NS = NS // 2  # between two looks at a silence that starvation prolongs
-GATEWAY = "gateway"
+GATEWAY, KEEPER = "gateway", "keeper_link"
 _SOONEST_S, _LONGEST_S = 0.001, 86400.0
 
 
@@ -139,7 +139,7 @@ class Deadline:
         if one.phase not in (None, "run") and in_order and healthy and took_s > 0:
             one.estimates.setdefault(one.phase, Estimate()).learn(took_s, one.bounds(one.phase))
         if pid != one.pid:
-            one.wish_s, one.patience_ns = None, 0
+            one.wish_s, one.off, one.patience_ns = None, False, 0
         one.phase, one.pid, one.began_ns, one.extended = phase, pid, event.t_mono_ns, False
         one.since_ns = 0
         seen_ns = max(event.t_mono_ns, self._up_ns.get(event.source) or 0)  # a state may be told late, when the keeper is back
@@ -150,8 +150,8 @@ class Deadline:
         if one is None:
             return
         one.source = event.source
-        wish, patience = number(data, "watchdog_us"), narrow.count(data.get("extend_until_ns"))
-        one.wish_s = wish / 1e6 if wish > 0 else None
+        one.wishes(max(0.0, number(data, "watchdog_us")), told_by_keeper=event.source == KEEPER)
+        patience = narrow.count(data.get("extend_until_ns"))
         one.patience_ns = min(max(0, patience), event.t_mono_ns + round(_LONGEST_S * NS))
         one.extended |= one.patience_ns > one.since_ns
         told = word(data, "phase", "run")

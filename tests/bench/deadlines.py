@@ -106,7 +106,7 @@ class _Watch:
     def _tell(self) -> None:
         for one in self.works:
             if one.waiting_ms:
-                beats: Data = {"last_ns": one.last_ns, "intervals_ms": one.waiting_ms, "watchdog_us": None}
+                beats: Data = {"last_ns": one.last_ns, "intervals_ms": one.waiting_ms, "watchdog_us": 10_000_000}
                 self._see("workload.beats", one.role, {**beats, "extend_until_ns": None, "phase": "run"})
                 one.waiting_ms = []
 

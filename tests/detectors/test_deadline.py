@@ -161,6 +161,27 @@ def test_the_programs_own_wish_is_the_longest() -> None:
     assert deadline(two) == 30
 
 
+def test_what_it_was_handed_is_no_wish() -> None:
+    """The keeper hands the configured deadline to the program: it may still widen beyond that."""
+    one = Replay(deadline_s=10)
+    one.play(joined([pause(7)] * 30))
+    assert 14 <= deadline(one) < 21
+    one.play(pause(13))
+    assert one.misses == []
+
+
+def test_a_program_may_switch_its_watchdog_off() -> None:
+    """WATCHDOG_USEC=0: its silence is none any more; its next process is watched again."""
+    one = learned()
+    one.play(steady(2, 1.0), more={"watchdog_us": None})
+    one.play(Trace((), (0.0, 300.0), ((0.0,) * 5, (0.0,) * 5)))
+    assert one.misses == []
+    one.pid += 1
+    one.state("running")
+    one.play(Trace((), (0.0, 30.0), ((0.0,) * 5, (0.0,) * 5)))
+    assert len(one.misses) == 1
+
+
 def test_the_hardware_watchdog_waits_longer() -> None:
     """A ceiling of 12 s clamps what was learned from a workload of 10 s intervals."""
     one = Replay(ceiling_s=12)
@@ -174,7 +195,7 @@ def test_a_suspicion_is_looked_at_twice() -> None:
     one.now += 60
     one.look()
     assert one.misses == []
-    late: Data = {"last_ns": round((one.now - 0.2) * NS), "intervals_ms": [1000.0] * 60, "watchdog_us": None}
+    late: Data = {"last_ns": round((one.now - 0.2) * NS), "intervals_ms": [1000.0] * 60, "watchdog_us": 10_000_000}
     one.see("workload.beats", {**late, "extend_until_ns": None, "phase": "run"})
     one.now += 1
     one.look()

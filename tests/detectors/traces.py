@@ -178,5 +178,5 @@ class Replay:
     def _message(self, beats: Sequence[float], more: Data) -> Data:
         intervals: list[Json] = [round((later - sooner) * 1000, 3) for sooner, later in pairwise((self._heard, *beats))]
         self._heard = beats[-1]
-        silent: Data = {"watchdog_us": None, "extend_until_ns": None, "phase": "run"}
+        silent: Data = {"watchdog_us": round(self.deadline_s * 1e6), "extend_until_ns": None, "phase": "run"}
         return {"last_ns": round(beats[-1] * NS), "intervals_ms": intervals, **silent, **more}

@@ -86,14 +86,13 @@ static __noinline void begun(struct gw_stats *own, __u32 index, __u64 function)
 	struct conservation_place *place = bpf_map_lookup_elem(&places, &index);
 	volatile struct conservation_sum *sum = bpf_map_lookup_elem(&sums, &index);
 	struct conservation_row *row = bpf_map_lookup_elem(&rows, &index);
-	__u64 ended, now, value[2] = {}; /* the second: for the verifier, to whom a
-                                      length below 16 may be 15 */
+	__u64 ended, now, value[2] = {}; /* the second for the verifier: below 16 may be 15 */
 
 	if (!place || !sum || !row)
 		return;
 	__sync_fetch_and_add(&sum->started, 1);
-	ended = sum->ended; /* before the value is read, `started` after it: equal but
-                         for us only if nobody else is inside */
+	/* Read before the value, `started` after it: equal but for us only if nobody else is inside. */
+	ended = sum->ended;
 	if (bpf_probe_read_kernel(value, place->length & 15, (void *)place->address)) {
 		row->unread++;
 		return;
@@ -133,8 +132,7 @@ static __always_inline void entered(struct gw_stats *own, __u64 timer, __u64 fun
 	struct inside *slot = bpf_map_lookup_elem(&inside, &kind);
 	__u32 *mask = bpf_map_lookup_elem(&callbacks, &function);
 
-	if (slot && slot->mask) { /* its exit was not seen; it is over, as another one
-                               runs in its place */
+	if (slot && slot->mask) { /* its exit was not seen; it is over, as another one runs in its place */
 		own->missed++;
 		over(slot);
 	}

@@ -64,7 +64,9 @@ class Silence:
     @property
     def watched(self) -> bool:
         """Whether its silence means something now."""
-        return self.phase in PROVEN[self.known.liveness] and not (self.phase == "run" and self.off)
+        if (self.phase == "run" and self.off) or (self.phase == "start" and self.pid is None):  # it waits for its `after`
+            return False
+        return self.phase in PROVEN[self.known.liveness]
 
     def wishes(self, watchdog_us: float, *, told_by_keeper: bool) -> None:
         """Take note of the WATCHDOG_USEC in force; 0: there is none."""

@@ -20,7 +20,7 @@ from agent.keeping.effects import Effects, Exit, Order, Signal, Spawn, Tell
 from agent.keeping.plan import Plan
 from agent.model import Data
 
-START_S = 90.0  # to say READY=1, as systemd's DefaultTimeoutStartSec; EXTEND_TIMEOUT_USEC gives more
+START_S = 600.0  # to say READY=1: model servers take 92 s and more, and agentd, which learns how long, asks for an end before
 STOP_S = 10.0  # from the first signal to SIGKILL; a workload may extend it
 STOP_MOST_S = 60.0  # but no further than this, or it would decide when the gateway may go down
 STUCK_S = 5.0  # from SIGKILL until it is said that the kernel holds the process (state D)

@@ -252,6 +252,14 @@ def test_a_start_that_never_ends_is_a_miss_of_its_phase() -> None:
     assert one.row()["deadline_s"] == 240
 
 
+def test_who_waits_for_another_one_has_not_begun_to_start() -> None:
+    """Starting without a process: it comes `after` one that takes five minutes."""
+    one = Replay()
+    one.see("workload.state", {"state": "starting", "pid": None, "reason": "", "restarts": 0, "ready": False, "status": ""})
+    one.play(Trace((), (0.0, 300.0), ((0.0,) * 5, (0.0,) * 5)))
+    assert one.misses == []
+
+
 def test_reload_and_stop_have_deadlines_of_their_own() -> None:
     """A reload that hangs is found after a minute, a stop after a minute and a half."""
     for state, most in (("reloading", 62), ("stopping", 92)):

@@ -48,9 +48,9 @@ def test_ready_in_time_or_not() -> None:
     life = Lifecycle(plan(notify="ready"))
     life.start("")
     life.spawned(10, 0)
-    heard(life, Said(extend_us=200_000_000), 0)
+    heard(life, Said(extend_us=900_000_000), 0)
     assert life.due(int(START_S * NS)) == []
-    effects = life.due(200 * NS)
+    effects = life.due(900 * NS)
     assert told(effects, "notice")[0]["what"] == "start_timeout"
     assert Signal("a", signal.SIGTERM, group=True) in effects
     assert life.state == "stopping"

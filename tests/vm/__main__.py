@@ -59,8 +59,8 @@ OUT = Path("/mnt")  # in the guest: what the host keeps
 BOOTED, SCRIPT = "booted", "run.sh"
 
 
-def boot(chosen: Kernel, command: str, folder: Path, limit_s: float) -> Path:
-    """Run a shell command in a guest, where `folder` is OUT and writable; give the file with what it said.
+def boot(chosen: Kernel, script: str, folder: Path, limit_s: float) -> Path:
+    """Run a shell script in a guest, where `folder` is OUT and writable; give the file with what it said.
 
     Raises Unavailable if no guest comes up.
     """
@@ -120,8 +120,8 @@ def guest(chosen: Kernel, steps: str, tests: list[str], *, quick: bool) -> list[
     run = shlex.join(map(str, [ROOT / ".venv/bin/python", "-m", "tests.vm.guest", *files, *options, *tests]))
     share = FAST.format(root=ROOT)
     places = MODULES.format(abi=chosen.abi, build=chosen.build, source=chosen.source, modules=chosen.modules)
-    command = f"touch {OUT / BOOTED}; {MOUNTS}; {share}; {places}; cd {ROOT} && GATEWARDEN_GUEST=1 {run}"
-    console = boot(chosen, command, folder, limit_s)
+    script = f"{MOUNTS}\n{share}\n{places}\ncd {ROOT} && GATEWARDEN_GUEST=1 {run}"
+    console = boot(chosen, script, folder, limit_s)
     table: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
     missing = [step for step in steps.split(",") if step not in {done["step"] for done in table}]
     if missing or not all(row["passed"] for done in table for row in done["rows"]):

@@ -28,7 +28,9 @@ from tests.bench.plan import Family, Plan, say
 from tests.bench.table import Row, lines, number, plain, unmeasured
 from tests.conftest import lacking
 
-FAMILIES = cast("tuple[Family, ...]", (startup, agentctl, cost, hackbench, death, deadlines, replace, broker, outbox, races, idle))
+FAMILIES = cast(
+    "tuple[Family, ...]", (startup, agentctl, cost, hackbench, death, deadlines, replace, broker, outbox, races, idle)
+)
 NOTHING, USAGE = 1, 2
 
 

@@ -34,7 +34,7 @@ BEATS = python("from agent import watch; import time\nwith watch.Watch() as me:\
 
 def seconds(plan: Plan) -> int:
     """Give about how long it takes."""
-    return plan.of(120, 45)
+    return plan.of(75, 30)
 
 
 def measure(plan: Plan) -> Iterator[Row]:
@@ -55,7 +55,7 @@ def _peer(name: str, folder: Path, plan: Plan) -> Iterator[Row]:
         return
     log.touch()
     with peer.keeping(folder, log):
-        took = _kills(log, plan.of(60, 20) if name == "systemd" else plan.of(10, 4))
+        took = _kills(log, plan.of(60, 15) if name == "systemd" else plan.of(6, 3))
     note = f"{len(took)} kills, slowest {max(took):.1f} ms"
     yield Row(f"replace.{name}", f"{name}: kill to replacement, median", "ms", quantile(took, 0.5), note=note)
 
@@ -77,7 +77,7 @@ def _keeper(folder: Path, plan: Plan) -> Iterator[Row]:
 
 def _figures(found: Keeper, log: Path, plan: Plan) -> Iterator[Row]:
     with found.client() as client:
-        took = _kills(log, plan.of(300, 60))
+        took = _kills(log, plan.of(200, 40))
         wait_for(lambda: len(client.of(type="exit", name="mark")) == len(took), "all exits are told")
         told = [float(one["replaced_ms"]) for one in client.of(type="exit", name="mark")]
         yield Row("replace.p50", "keeper: kill to replacement, median", "ms", quantile(took, 0.5), note=f"{len(took)} kills")
@@ -85,7 +85,7 @@ def _figures(found: Keeper, log: Path, plan: Plan) -> Iterator[Row]:
         yield Row("replace.p99", "keeper: kill to replacement, 99 %", "ms", quantile(took, 0.99), MUST_MS, AIM_MS, note=note)
         yield Row("replace.told", "as the keeper tells it, 99 %", "ms", quantile(told, 0.99), MUST_MS, AIM_MS, "pidfd to exec")
         before, begun = readings.usage(found.process.pid), time.monotonic()
-        time.sleep(plan.of(20, 5))
+        time.sleep(plan.of(10, 5))
         rate = (readings.usage(found.process.pid).wakeups - before.wakeups) / (time.monotonic() - begun)
         yield Row("keeper.wakeups", "keeper: wake-ups, one beat a second", "/s", rate, 10, 4)
         size = readings.memory(found.process.pid)

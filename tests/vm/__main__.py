@@ -69,7 +69,7 @@ def boot(chosen: Kernel, script: str, folder: Path, limit_s: float) -> Path:
     console, booted = folder / "console.log", folder / BOOTED
     booted.unlink(missing_ok=True)
     # By a file: virtme-ng puts the command into the kernel's command line, of which Debian's 6.1 panics at 2048 characters.
-    (folder / SCRIPT).write_text(command)
+    (folder / SCRIPT).write_text(f"touch {OUT / BOOTED}\n{script}\n")
     # --verbose: without a terminal, virtme-ng passes the guest's output on only with its console.
     with (
         console.open("wb") as output,

@@ -9,13 +9,19 @@ static uint8_t hello(struct gw_watchdog *wd, const struct gw_frame *in, uint8_t 
 	const struct gw_config *config = wd->config;
 	const uint8_t *asked = in->payload;
 	uint32_t least = gw_get32(asked + GW_HELLO_ASK_TTL_MIN_MS), most = gw_get32(asked + GW_HELLO_ASK_TTL_MAX_MS);
+	uint32_t nonce = gw_get32(asked + GW_HELLO_ASK_NONCE);
 
+	/* Asked again because its answer was late: the session that it began goes on, or the token given before would be void. */
+	if (wd->session && nonce == wd->hello_nonce)
+		return gw_report_hello(wd, nonce, out);
 	wd->session = asked[GW_HELLO_ASK_PROTO_MIN] <= config->proto_max && asked[GW_HELLO_ASK_PROTO_MAX] >= config->proto_min;
+	wd->hello_nonce = nonce;
 	wd->seq = in->seq;
 	wd->leased = 0;
 	wd->ttl_min_ms = gw_clamp(least, config->ttl_min_ms, config->ttl_max_ms);
 	wd->ttl_max_ms = gw_clamp(most, wd->ttl_min_ms, config->ttl_max_ms);
-	return gw_report_hello(wd, gw_get32(asked + GW_HELLO_ASK_NONCE), out);
+	gw_token_fresh(wd);
+	return gw_report_hello(wd, nonce, out);
 }
 
 static uint8_t lease(struct gw_watchdog *wd, const struct gw_frame *in, uint8_t *out)

@@ -8,7 +8,7 @@ uint8_t gw_report_hello(struct gw_watchdog *wd, uint32_t nonce, uint8_t *to)
 
 	gw_put32(to + GW_HELLO_NONCE, nonce);
 	gw_put32(to + GW_HELLO_BOOT_NONCE, wd->boot_nonce);
-	gw_put32(to + GW_HELLO_TOKEN, wd->session ? gw_token_fresh(wd) : 0);
+	gw_put32(to + GW_HELLO_TOKEN, wd->session ? wd->token : 0);
 	gw_put32(to + GW_HELLO_FIRMWARE, config->firmware);
 	gw_put32(to + GW_HELLO_TTL_MIN_MS, wd->ttl_min_ms);
 	gw_put32(to + GW_HELLO_TTL_MAX_MS, wd->ttl_max_ms);

@@ -50,8 +50,8 @@ class Talk:
         return answer.unpack(frame.payload)
 
     def hello(self, **fields: int) -> dict[str, int]:
-        """Begin a session."""
-        known = {"nonce": 77, "ttl_min_ms": 200, "ttl_max_ms": 60_000, "proto_min": 1, "proto_max": 1} | fields
+        """Begin a session, by default with a nonce of its own."""
+        known = {"nonce": self.seq * 7, "ttl_min_ms": 200, "ttl_max_ms": 60_000, "proto_min": 1, "proto_max": 1} | fields
         found = self.ask(Type.HELLO_ASK, messages.HELLO_ASK.pack(**known), messages.HELLO)
         assert found["nonce"] == known["nonce"]
         self.token = found["token"]
@@ -145,6 +145,15 @@ def test_hello_does_not_feed(tmp_path: Path) -> None:
             talk.hello()
             time.sleep(0.05)
         until(lambda: False in talk.sim.power(), 0.5)
+
+
+def test_a_doubled_hello_keeps_its_session(talk: Talk) -> None:
+    """Pins that a HELLO whose answer was late, asked again and answered twice, does not void the token that it gave."""
+    token = talk.hello(nonce=5)["token"]
+    assert talk.hello(nonce=5)["token"] == token
+    assert talk.lease()["result"] == Result.OK
+    assert talk.hello(nonce=5)["token"] == talk.token
+    assert talk.hello(nonce=6)["token"] not in {0, token}
 
 
 def test_without_hello_there_is_no_lease(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ struct gw_watchdog {
 	uint32_t deadline_ms, ttl_ms;	 /* of the lease, or of the off-interval */
 	uint32_t ttl_min_ms, ttl_max_ms; /* negotiated */
 	uint32_t since_ms[GW_PHASES];	 /* first lease of each phase after the last RUN lease */
-	uint32_t run_since_ms, margin_ms, token, boot_nonce;
+	uint32_t run_since_ms, margin_ms, token, boot_nonce, hello_nonce;
 	uint16_t seq, lease_seq;
 	uint8_t phase, power, session, leased, entered, running, reset;
 };

@@ -38,6 +38,7 @@ struct board {
 	uint32_t random;
 	int master, slave;
 	bool on, frozen;
+	char name[64]; /* of the terminal, the last one too */
 };
 
 /* options.c: 0, or 2 after saying what is wrong on stderr; 1 after --help */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator's main loop: what a board has interrupts for is waited for by poll(2). */
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,13 +43,8 @@ static int cable(struct board *board)
 		pty_close(board);
 	}
 	if (now >= board->return_ms) {
-		int former = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), result; /* most likely the number that it had */
-
 		board->return_ms = NEVER;
-		result = pty_open(board);
-		if (former >= 0)
-			close(former);
-		return result;
+		return pty_open(board);
 	}
 	return 0;
 }

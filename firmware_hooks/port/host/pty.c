@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -44,12 +45,22 @@ failed:
 	return -EIO;
 }
 
+/* Another name than the last one: the kernel would give the same number again. */
 int pty_open(struct board *board)
 {
-	char name[64];
-	int result = open_both(board, name, sizeof(name));
+	char name[sizeof(board->name)];
+	int result = open_both(board, name, sizeof(name)), master = board->master, slave = board->slave;
+	bool same = !result && !strcmp(name, board->name);
 
-	if (!result && board->options.link)
+	if (same) {
+		result = open_both(board, name, sizeof(name));
+		close(slave);
+		close(master);
+	}
+	if (result)
+		return result;
+	strcpy(board->name, name);
+	if (board->options.link)
 		result = link_to(board->options.link, name);
 	if (!result)
 		say(board, "\"event\":\"port\",\"name\":\"%s\"", name);

@@ -33,8 +33,8 @@ RESULTS = ROOT / ".lab" / "vm"
 CANNOT_RUN = 77  # as automake has it
 # How long a guest may take: to boot (20 to 40 s are usual), until it begins no further step, in all.
 BOOT_S = 180
-BEGIN_S, GUEST_S = 1500, 1800
-QUICK_BEGIN_S, QUICK_GUEST_S = 450, 660
+BEGIN_S, GUEST_S = 2400, 3000
+QUICK_BEGIN_S, QUICK_GUEST_S = 600, 900
 QUICK = ("tests/kernel/test_loading.py", "tests/kernel/test_timers.py")
 MOUNTS = "mount -t bpf bpf /sys/fs/bpf; mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing"
 # The guest's root asks the host for every file name anew, 7 ms each time under emulation: `agentctl --help` takes 19 s. A

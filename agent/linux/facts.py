@@ -143,7 +143,7 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
         bcc_lacks=bccready.lacking(release, root),
         libbpf=_library(root, "libbpf.so.1"),
         lockdown=parse_lockdown(procfs.read(sysfs / "kernel/security/lockdown"), procfs.read(proc / "cmdline")),
-        ring_sleeps=ring_sleeps(root),
+        ring_sleeps=ring_sleeps(root, None if there(root / btf.KERNEL) else btf_path),
         sysctls=sysctls,
         uid=os.geteuid(),
         capabilities=capabilities(procfs.read(proc / "self/status")),

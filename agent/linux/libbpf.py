@@ -164,7 +164,7 @@ class Loader:
 
         Raises a ProbeError if that fails, or no program may be loaded here at all.
         """
-        refusal.check()
+        refusal.check(btf=btf)
         self.attaches = ("raw_tp",) if btf else ("tp_btf", "raw_tp")
         self._lib = _Lib()
         self._c: Any = self._lib.c

@@ -6,10 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from agent.linux import procfs
-from agent.linux.btf import member_type
+from agent.linux.btf import KERNEL, member_type
 
 ROOT = Path("/")
-BTF = "sys/kernel/btf/vmlinux"
 _SLEEPS = (None, "spinlock_t")  # what cannot be known counts as the worse
 
 
@@ -20,15 +19,16 @@ def realtime(root: Path = ROOT) -> bool:
 
 
 @cache
-def ring_sleeps(root: Path = ROOT) -> bool | None:
+def ring_sleeps(root: Path = ROOT, btf: Path | None = None) -> bool | None:
     """Whether reserving ring buffer space may sleep; None if the kernel is no real-time one, so nothing of the kind sleeps.
 
-    Asked of the BTF once (0.1 s), since the repair was taken into stable series too.
+    Asked of the kernel's BTF once (0.1 s), or of the file `btf` that stands for it, since the repair was taken into stable
+    series too.
     """
     if not realtime(root):
         return None
     try:
-        blob = (root / BTF).read_bytes()
+        blob = (btf or root / KERNEL).read_bytes()
     except OSError:
         return True
     return member_type(blob, "bpf_ringbuf", "spinlock") in _SLEEPS

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agent.checks import kernel
 from agent.errors import NotPermitted, Unsupported
-from agent.linux import facts, realtime, refusal
-from agent.linux.btf import member_type
+from agent.linux import facts, refusal
+from agent.linux.btf import KERNEL, member_type
 from tests.btf import STRUCT, TYPEDEF
 
 RUNNING = Path("/sys/kernel/btf/vmlinux")
@@ -44,8 +44,8 @@ def machine(root: Path, files: dict[str, str], lock: str = "") -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     if lock:
-        (root / realtime.BTF).parent.mkdir(parents=True, exist_ok=True)
-        (root / realtime.BTF).write_bytes(blob(lock))
+        (root / KERNEL).parent.mkdir(parents=True, exist_ok=True)
+        (root / KERNEL).write_bytes(blob(lock))
     return root
 
 
@@ -67,7 +67,9 @@ def test_a_ring_that_could_sleep_in_an_interrupt_is_refused(tmp_path: Path, file
 @pytest.mark.parametrize("lock", ["raw_spinlock_t", "rqspinlock_t"])
 def test_a_repaired_real_time_kernel_is_accepted(tmp_path: Path, lock: str) -> None:
     """The lock's own type decides, not the version: stable series were repaired too, and the lock changed again."""
-    refusal.check(machine(tmp_path, REALTIME, lock))
+    refusal.check(machine(tmp_path / "own", REALTIME, lock))
+    (tmp_path / "kernel.btf").write_bytes(blob(lock))
+    refusal.check(machine(tmp_path / "external", REALTIME), tmp_path / "kernel.btf")
 
 
 @pytest.mark.parametrize(

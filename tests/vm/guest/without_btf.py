@@ -123,7 +123,7 @@ def read(path: Path, tier: str) -> Iterator[Row]:
         states = {row["name"]: f"{row['state']} {row['origin']}" for row in status["probes"] if row["name"] in PORTABLE}
         yield Row("probes", "ok pinned", str(states), set(states.values()) == {"ok pinned"})
         measured = found.ctl("timers", "--seconds", "2")[1]["timers"]
-        names = [str(row["callback"]) for row in measured if row["count"]]
+        names = [str(row["function"]) for row in measured if row["count"]]
         yield Row("timers", "callbacks by name", " ".join(names[:4]), "hrtimer_wakeup" in " ".join(names))
         victim = sleeper()
         victim.send_signal(signal.SIGSEGV)

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / "firmware_hooks"
 SOURCES = sorted(path for suffix in ("c", "h") for path in HOOKS.rglob(f"*.{suffix}"))
-FUZZ_S = 30 if os.environ.get("CI") else 5
+FUZZ_S = 30 if os.environ.get("CI") else 3
 CORTEX_M_FLASH, CORTEX_M_RAM = 6144, 1280  # bytes; measured 4,314 and 840
 
 

@@ -116,6 +116,18 @@ class Estimate:
         }
 
 
+def plain(phases: dict[Phase, Estimate]) -> Data:
+    """Give the estimates of one workload as JSON; without those that know nothing."""
+    return {phase: estimate.plain() for phase, estimate in phases.items() if estimate.held_s}
+
+
+def all_restored(row: Json) -> dict[Phase, Estimate]:
+    """Read back what `plain` gave. Raises StoreError for anything else."""
+    if not isinstance(row, dict):
+        raise StoreError(f"not the deadlines of a workload: {str(row)[:80]}")
+    return {phase: restored(row[phase]) for phase in PHASES if phase in row}
+
+
 def restored(value: Json) -> Estimate:
     """Read back what `Estimate.plain` gave. Raises StoreError for anything else."""
     if not isinstance(value, dict) or not isinstance(value.get("count"), int):

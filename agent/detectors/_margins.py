@@ -28,9 +28,13 @@ class Margins:
             self._older, self._newer, self._since_ns = self._newer if fresh else Counter(), Counter(), now_ns
         self._newer[bucket(max(0, round(margin_s * 1e9)))] += 1
 
+    def counts(self) -> Counter[int]:
+        """Give how many there were in each bucket (`agent.histogram`)."""
+        return self._older + self._newer
+
     def worst_s(self) -> float | None:
         """Give the margin that 99 of 100 beats had at least (lower edge of its bucket); None without a beat."""
-        counts = self._older + self._newer
+        counts = self.counts()
         rank, seen = WORST * counts.total(), 0
         for index in sorted(counts):
             seen += counts[index]

@@ -9,11 +9,12 @@ that it became ready. Not watched: who has none, and all of the keeper's while i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from agent import narrow
-from agent.detectors._adaptive import PHASES, Estimate, Phase, restored
+from agent.detectors._adaptive import PHASES, Estimate, Phase, all_restored, plain
 from agent.detectors._cases import SUBJECTS, number, word
 from agent.detectors._silence import NS, OF_STATE, PROVEN, Known, Silence
 from agent.detectors._starvation import Totals
@@ -87,17 +88,21 @@ class Deadline:
             "proven": bool(PROVEN[one.known.liveness]),
         }
 
+    def margins(self, name: str) -> Counter[int]:
+        """Give how much was left of the deadline at each beat of the last day, counted by bucket of `agent.histogram`."""
+        return self._all[name].margins.counts() if name in self._all else Counter()
+
     def plain(self, now_ns: int) -> Data:  # noqa: ARG002 - nothing that is kept has a time
         """Give what was learned, as JSON."""
         learned = self._learned | {name: one.estimates for name, one in self._all.items()}
-        return {"schema": 1, "workloads": {name: _plain(phases) for name, phases in learned.items()}}
+        return {"schema": 1, "workloads": {name: plain(phases) for name, phases in learned.items()}}
 
     def restore(self, data: Json, now_ns: int) -> None:  # noqa: ARG002
         """Take back what `plain` gave. Raises StoreError if it is not of that form; nothing of it is taken then."""
         rows = data.get("workloads") if isinstance(data, dict) and data.get("schema") == 1 else None
         if not isinstance(rows, dict) or len(rows) > SUBJECTS:
             raise StoreError("learned deadlines are not of schema 1")
-        self._learned = {name: _restored(row) for name, row in rows.items()}
+        self._learned = {name: all_restored(row) for name, row in rows.items()}
         for name, one in self._all.items():
             one.estimates = self._learned.get(name, one.estimates)
 
@@ -268,16 +273,6 @@ class Deadline:
         one.missed = False
         evidence = (event.seq,) if event.seq else ()
         return Finding(event.t_mono_ns, NAME, event.subject, "ok", why, evidence, {"misses": one.misses})
-
-
-def _plain(phases: dict[Phase, Estimate]) -> Data:
-    return {phase: estimate.plain() for phase, estimate in phases.items() if estimate.held_s}
-
-
-def _restored(row: Json) -> dict[Phase, Estimate]:
-    if not isinstance(row, dict):
-        raise StoreError("learned deadlines are not of schema 1")
-    return {phase: restored(row[phase]) for phase in PHASES if phase in row}
 
 
 _HANDLERS: dict[str, Callable[[Deadline, Event], Iterator[Finding]]] = {

@@ -8,11 +8,13 @@ import signal
 import statistics
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from agent.detectors.deadline import Deadline
+from agent.histogram import upper_edge
 from agent.model import Data, Event, Finding, Json
 from tests.bench import waiting
 from tests.bench.plan import Plan, say
@@ -22,12 +24,8 @@ from tests.fixtures.intervals import record
 TITLE = "deadlines: false kills and the time to find a hang"
 NEEDS: Sequence[str] = ()
 ROWS = (
-    "deadlines.false_kills",
-    "deadlines.found",
-    "deadlines.fixed_3x",
-    "deadlines.phi",
-    "deadlines.overload",
-    "deadlines.hang",
+    *("deadlines.false_kills", "deadlines.found", "deadlines.fixed_3x", "deadlines.phi"),
+    *("deadlines.overload", "deadlines.margin", "deadlines.hang"),
 )
 OVERLOAD = 4
 ROLES = ("camera", "frames", "decoder", "slow", "disk")
@@ -145,12 +143,26 @@ def _live(seconds: int) -> Iterator[Row]:
             "; ".join(finding.summary for finding in kills) or "none missed"
         )
         yield Row("deadlines.overload", f"false kills at {OVERLOAD}x CPU overload", "", len(kills), 0, 0, note=note)
+        say("\n".join(_histogram(watch.detector)))
+        worst = [float(str(watch.detector.row(one.role, time.monotonic_ns())["margin_p1_s"])) for one in works]
+        yield Row(
+            "deadlines.margin", "left of the deadline at 99 % of beats", "s", min(worst), note="worst workload, same load"
+        )
         works[0].process.send_signal(signal.SIGSTOP)
         begun, before = time.monotonic(), len(watch.found)
         while time.monotonic() < begun + 60 and not _missed(watch.found[before:]):
             watch.run(1)
         found = _missed(watch.found[before:])
         yield Row("deadlines.hang", "a stopped process found, same load", "s", found, note="SIGSTOP to finding")
+
+
+def _histogram(detector: Deadline) -> Iterator[str]:
+    """Draw what was left of the deadlines at all beats."""
+    counts = sum((detector.margins(role) for role in ROLES), Counter[int]())
+    yield "    left of the deadline, beats"
+    for index in sorted(counts):
+        bar = "#" * max(1, round(50 * counts[index] / max(counts.values())))
+        yield f"    {(upper_edge(index - 1) + 1) / NS if index else 0:6.2f} s  {counts[index]:6}  {bar}"
 
 
 def _missed(found: Sequence[Finding]) -> float | None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from agent.actions import ACTIONS
 from agent.config import Workload
 from agent.errors import StoreError
 from agent.policies._rungs import ENTRIES, INDEX, RUNGS
@@ -338,6 +339,7 @@ def test_the_tables_fit_each_other() -> None:
         assert not entry.otherwise or INDEX[entry.otherwise] < INDEX[entry.rung]
     assert [rung.machine for rung in RUNGS] == sorted(rung.machine for rung in RUNGS)
     assert RUNGS[-1].settle_s > 0
+    assert {rung.name for rung in RUNGS} | {"restore"} <= set(ACTIONS)
     assert max(rung.cooldown_s for rung in RUNGS if not rung.machine) < RETRY_S
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from tests.vm.guest.resets import STAGES
 from tests.vm.kernels import ROOT, SERIES, Kernel, kernel
 
-BOOT_S = 240  # one boot, with its stage
+BOOT_S = 420  # one boot, with its stage; some 60 on an idle host
 DISK = 64 << 20
 HARDWARE = (
     "-action reboot=reset -action watchdog=reset -device i6300esb "

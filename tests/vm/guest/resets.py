@@ -84,6 +84,14 @@ def restart() -> None:
     time.sleep(FOREVER_S)
 
 
+def protected() -> Row:
+    """Show that the unit's limits are enough for memory and priority, without a capability."""
+    command = [sys.executable, "-m", "tests.limits", "MEMLOCK=infinity", "RTPRIO=10"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = ", ".join(done.stdout.splitlines()) or done.stderr.splitlines()[-1]
+    return Row("protected by limits", "locked, real-time", f"{found} KiB", found.startswith("locked, real-time, FIFO 10"))
+
+
 def operator(_out: Path) -> list[Row]:
     """Reboot as systemd does when asked to: the mark by the unit's own command, agentd ended, then reboot(2)."""
     unit = (ROOT / "deploy/systemd/gatewarden-shutdown.service").read_text()
@@ -215,6 +223,8 @@ def main() -> int:
     running = agentd(stage.timeout_s if stage else 60)
     if number:
         judge(out, STAGES[number - 1])
+    else:
+        keep(out, protected())
     if stage is None:
         running.terminate()
         (out / "done").touch()

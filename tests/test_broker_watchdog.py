@@ -1,4 +1,4 @@
-"""The broker's part in watchdogs, as real processes: devices handed over, dumps told; by user gatewarden without capabilities."""
+"""The part of the broker in watchdogs, as real processes: devices handed over, dumps told, to gatewarden without capabilities."""
 
 from __future__ import annotations
 

@@ -60,6 +60,7 @@ class McuLink:
         self._reopen: Timer | None = None
         self._attempts = 0
         self._acks = 0
+        self._evidence = ""
         self._waiting: list[tuple[int, SimpleQueue[str]]] = []
 
     @property
@@ -70,8 +71,8 @@ class McuLink:
 
     @property
     def evidence(self) -> str:
-        """What it knows of the gateway's last start (`agent.resets.MCU`); empty before HELLO."""
-        return mcu_link.evidence(self.client.hello)
+        """What it knew of the gateway's last start when it was met (`agent.resets.MCU`); empty before HELLO."""
+        return self._evidence
 
     def start(self) -> None:
         """Look for it, and go on looking. Never raises."""
@@ -114,9 +115,9 @@ class McuLink:
         self._after()
         return report(self.client, self.margins, self.path, now)
 
-    def close(self, phase: Phase | None = None) -> None:
-        """Let go of the port; with a `phase` (SHUTDOWN, UPDATE) ask for its lease last, as far as that can still be sent."""
-        if phase is not None and self.client.renew(phase, self._clock.mono_ns()):
+    def close(self, *, shutdown: bool = False) -> None:
+        """Let go of the port. With `shutdown` a lease of that phase is asked for last: it covers a shutdown that may hang."""
+        if shutdown and self.client.renew(Phase.SHUTDOWN, self._clock.mono_ns()):
             self._send()
         for timer in (self._timer, self._reopen):
             if timer is not None:
@@ -187,6 +188,8 @@ class McuLink:
         client, now = self.client, self._clock.mono_ns()
         told, client.told = client.told, []
         for message in told:
+            if message["type"] == "reset" and message["again"] is False:
+                self._evidence = mcu_link.evidence(client.hello)
             for sighting in mcu_link.sightings(message):
                 self._seen(sighting)
         if client.lease.acks > self._acks:

@@ -158,7 +158,12 @@ def _option(setting: str) -> tuple[str, ...]:
 
 
 def _ask(call: Call, what: str) -> Data:
-    found: Json = ask_patiently(call.place().control, {"verb": "mcu", "do": what}, _TIMEOUT_S)
+    try:
+        found: Json = ask_patiently(call.place().control, {"verb": "mcu", "do": what}, _TIMEOUT_S)
+    except BadRequest as error:
+        if "unknown verb" not in str(error):
+            raise
+        raise Refused(f"agentd has no microcontroller: [mcu] in {call.config} names its port") from error
     if not isinstance(found, dict):
         raise BadRequest("the answer is no report of the microcontroller")
     return found

@@ -47,6 +47,7 @@ def test_without_feeds_the_power_is_cycled(tmp_path: Path) -> None:
         assert power_offs(sim.events)[0]["reason"] == "lease_expired"
         assert "mcu.lease_lost" in mcu.kinds()
         mcu.feed_until(lambda: mcu.state() == "leased" and bool(mcu.link.client.reports.log))
+        assert mcu.link.evidence == "power_on"  # as it was met: the gateway of this test goes on without power
         mcu.on_loop(lambda: mcu.link.answer({"do": "log"}))
         until(lambda: any(one["reason"] == 2 for one in mcu.link.client.reports.log))
 
@@ -211,12 +212,12 @@ def test_maintenance_has_an_absolute_maximum(tmp_path: Path) -> None:
 
 
 def test_the_end_asks_for_a_shutdown_lease(tmp_path: Path) -> None:
-    """Pins `close(SHUTDOWN)`: the MCU covers the shutdown with that phase's own ttl, and cycles the power if it hangs."""
+    """Pins `close(shutdown=True)`: the MCU covers the shutdown with that phase's own ttl, and cycles the power if it hangs."""
     with simulator(tmp_path, **QUICK, shutdown_ms=600) as sim:
         with linked(Line(str(sim.link))) as mcu:
             mcu.feed_until(lambda: mcu.state() == "leased")
             until(lambda: mcu.link.client.exchange.current is None)
-            mcu.on_loop(partial(mcu.link.close, Phase.SHUTDOWN))
+            mcu.on_loop(partial(mcu.link.close, shutdown=True))
             start = time.monotonic()
         until(lambda: False in sim.power())
         assert 0.4 < time.monotonic() - start < 2

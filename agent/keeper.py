@@ -18,7 +18,7 @@ from agent.errors import ConfigError, GatewardenError
 from agent.keeping import messages
 from agent.keeping.crew import Crew
 from agent.keeping.plan import plans, rooms
-from agent.linux import keeperfolder, sdnotify, spawn, unixserver
+from agent.linux import keeperfolder, sdnotify, spawn, trim, unixserver
 from agent.linux.clock import SystemClock
 from agent.linux.configcheck import Check
 from agent.linux.keeperserver import KeeperServer
@@ -53,6 +53,7 @@ def serve(config: Path, journal: Journal) -> None:
     tender.begin()
     if (period := sdnotify.watchdog_s()) is not None:
         loop.every(period / FED, lambda: sdnotify.notify("WATCHDOG=1"), "keeper.watchdog")
+    trim.trim()
     sdnotify.notify("READY=1")
     journal.line("info", "ready", {"workloads": len(crew.lives), "socket": str(place.socket)})
     loop.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.model import Data, Json
 
-MOST = 64  # intervals of one report; of more, the longest are kept
+MOST = 48  # intervals of one report; of more, the longest are kept. 64 workloads fit into one line
 _NS_PER_MS = 1_000_000
 
 

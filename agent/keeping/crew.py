@@ -92,7 +92,6 @@ class Crew:
                 "watchdog_us": life.watchdog_us,
                 "extend_until_ns": life.extend_ns,
                 "phase": life.phase,
-                "status": life.status,
             }
             for life in lives
         }

@@ -1,4 +1,4 @@
-"""What a workload says by sd_notify, as effects on its life. One row of `_HEARD` for each thing that can be said."""
+"""What a workload says by sd_notify, as effects on its life."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from agent.keeping.lifecycle import Lifecycle
 from agent.keeping.notify import Said
 
 
-def heard(life: Lifecycle, said: Said, now_ns: int) -> Effects:
-    """Take in one datagram of a process that belongs to the workload. MAINPID and descriptors are the caller's business."""
+def heard(life: Lifecycle, said: Said, now_ns: int, *, quietly: bool = False) -> Effects:
+    """Take in one datagram of a process that belongs to the workload. MAINPID and descriptors are the caller's business.
+
+    `quietly`: it says too much; its RELOADING means nothing, and its STATUS is told with the next transition.
+    """
     if life.pid is None:
         return []  # the last words of a process that is gone
     effects: Effects = []
@@ -18,21 +21,22 @@ def heard(life: Lifecycle, said: Said, now_ns: int) -> Effects:
         life.extend(said.extend_us, now_ns)
     if said.watchdog_us is not None:
         life.watchdog_us = said.watchdog_us or None
-    effects += _phase(life, said, now_ns)
+    news = said.status is not None and said.status != life.status
+    life.status = said.status if said.status is not None else life.status
+    phase = _phase(life, said, now_ns, quietly=quietly)
+    effects += phase or (life.tell_state(now_ns) if news and not quietly else [])
     moved = said.work is not None and life.beats.worked(said.work)
     if said.beat or moved:
         life.beats.beat(now_ns)
     return effects + _unusual(life, said, now_ns) + _profile(life, said, now_ns)
 
 
-def _phase(life: Lifecycle, said: Said, now_ns: int) -> Effects:
-    if said.status is not None:
-        life.status = said.status  # no transition: it travels with the next one, or with the beats
+def _phase(life: Lifecycle, said: Said, now_ns: int, *, quietly: bool) -> Effects:
     if life.state == "stopping":
         return []
     if said.stopping:
         return life.stopping(now_ns)
-    if said.reloading:
+    if said.reloading and not quietly:
         return life.enter("reloading", "", now_ns)
     if said.ready and life.state != "running":
         return life.now_ready(now_ns)

@@ -141,6 +141,11 @@ class Offspring:
             for pid in ending:
                 self.bury(pid)
 
+    @staticmethod
+    def outside(pids: Sequence[int], group: int) -> list[int]:
+        """Give those of `pids` that live and are not of process group `group`."""
+        return [pid for pid in pids if (found := family.stat(pid)) is not None and found.group != group]
+
     def strays(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Give, by workload, the processes on this machine that lead a session, oldest first: an earlier keeper's."""
         found: dict[str, list[tuple[int, int]]] = {name: [] for name in names}

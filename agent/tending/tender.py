@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from agent import atomic
 from agent.keeping import notify
@@ -115,15 +114,16 @@ class Tender:
             self.offspring.bury(ended.pid)
             self.act(life.moved(heirs[0], "forked_away", now))
             return
+        group = self.offspring.processes[name].group
         self.offspring.send(name, signal.SIGKILL, group=True)
         self.offspring.bury(ended.pid)
         self.offspring.forget(name)
         self.act(life.exited(Exit(*ended), now))
-        self._sweep(name)
+        self._sweep(name, group)
 
-    def _sweep(self, name: str) -> None:
-        """End what the last main process of `name` left behind in sessions of its own."""
-        left = self.offspring.left_by(name)
+    def _sweep(self, name: str, group: int) -> None:
+        """End what the last main process of `name` left behind outside of its `group`, which has been killed."""
+        left = self.offspring.outside(self.offspring.left_by(name), group)
         for pid in left:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -147,8 +147,8 @@ class Tender:
 
     def _said(self, name: str, said: notify.Said, datagram: Datagram, now: int) -> None:
         life = self._crew.lives[name]
-        if said.reloading and not self.desk.thrift.allows(f"{name} reload", now):
-            said = replace(said, reloading=False)
+        telling = said.reloading or said.status not in {None, life.status}
+        quietly = telling and not self.desk.thrift.allows(f"{name} state", now)
         effects: Effects = []
         if said.remove:
             self._fds.remove(name, said.fd_name)
@@ -156,8 +156,8 @@ class Tender:
             effects.append(life.notice("fds_refused", now, {"refused": refused, "most": MOST}))
         if said.main_pid not in {None, life.pid}:
             effects += self._moved(name, said.main_pid or 0, now)
-        self.act(effects + heard(life, said, now))
-        if said.beat or said.work is not None or said.status is not None:
+        self.act(effects + heard(life, said, now, quietly=quietly))
+        if said.beat or said.work is not None:
             self.desk.beat(name)
 
     def _moved(self, name: str, pid: int, now: int) -> Effects:

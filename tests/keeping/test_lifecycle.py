@@ -14,7 +14,7 @@ from agent.keeping.crew import Crew
 from agent.keeping.effects import Effects, Exit, Order, Signal, Spawn, Tell, WriteProfile
 from agent.keeping.hearing import heard
 from agent.keeping.lifecycle import START_S, STOP_MOST_S, STOP_S, STUCK_S, Lifecycle
-from agent.keeping.messages import VERBS
+from agent.keeping.messages import LIMIT, VERBS, beats, encode
 from agent.keeping.notify import Said
 from agent.keeping.orders import CONFIRM_S, TABLE, obey
 from agent.keeping.plan import Plan
@@ -72,6 +72,26 @@ def test_what_it_says_of_itself() -> None:
     assert told(life.due(int(STOP_S * NS) + 4), "notice")[0]["what"] == "stops_slowly"
 
 
+def test_a_status_is_told_when_it_is_new() -> None:
+    """Pins STATUS: a change is told at once, the same again is not, and one that is said quietly comes with the next state."""
+    life = running()
+    assert told(heard(life, Said(status="a"), 1), "state")[0]["status"] == "a"
+    assert heard(life, Said(status="a"), 2) == []
+    assert heard(life, Said(status="b", reloading=True), 3, quietly=True) == []
+    assert told(heard(life, Said(reloading=True), 4), "state")[0]["status"] == "b"
+
+
+def test_the_signs_of_life_of_all_fit_into_one_line() -> None:
+    """Pins the bound of a beats message: 64 workloads with long names and long intervals."""
+    crew = Crew([plan("n" * 30 + f"{number:02}", notify="watchdog") for number in range(64)])
+    for life in crew.lives.values():
+        life.start("")
+        life.spawned(10, 0)
+        for at in range(100):
+            heard(life, Said(beat=True, work=at << 50, extend_us=86_400_000_000), at * 86_399_999_999_999)
+    assert len(encode(beats(1 << 62, crew.beats(list(crew.lives))))) < LIMIT
+
+
 def test_an_extension_does_not_decide_when_the_gateway_goes_down() -> None:
     """Pins the bound of EXTEND_TIMEOUT_USEC while stopping."""
     life = running()
@@ -110,7 +130,7 @@ def test_beats_are_intervals_within_one_phase() -> None:
         heard(life, Said(beat=True), 10_000_000 + at * at)
     intervals = life.beats.take()["intervals_ms"]
     assert isinstance(intervals, list)
-    assert len(intervals) == 64
+    assert len(intervals) == 48
     life.exited(Exit(10, code=1), NS)
     life.spawned(11, NS)
     assert life.beats.take()["last_ns"] is None

@@ -6,33 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.actions import Recovery, Target
-from agent.config import Workload
-from agent.errors import NotRunning, StoreError
-from agent.model import Json
-from agent.ports import Done, Intents, Keeper, Machine, Mcu, Units
+from agent.actions import Recovery, Target, Tools
+from agent.config import Config, Workload
+from agent.errors import LoadFailed, NotRunning
+from agent.linux import evidence
+from agent.linux.files import SnapshotFolder
+from agent.model import Finding, Json, plain
+from agent.pipeline import Pipeline
+from agent.ports import Clock, Intents, Journal, Keeper, Machine, Mcu, Units
+from agent.probing import Probing
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
-    """Stands where a port has nothing behind it in this configuration: every call says so."""
+class NoMcu:
+    """`ports.Mcu` where none is configured: every call says so."""
 
     why: str
-
-    def order(self, _verb: str, _name: str, _reason: str, _profile: str | None = None) -> Done:
-        """Refuse. Raises NotRunning."""
-        raise NotRunning(self.why)
 
     def power_cycle(self, _reason: str) -> str:
         """Refuse. Raises NotRunning."""
         raise NotRunning(self.why)
-
-    def declare(self, _act: str, _reason: str) -> None:
-        """Refuse. Raises StoreError."""
-        raise StoreError(self.why)
-
-    def revoke(self, _act: str) -> None:
-        """Do nothing: nothing was declared."""
 
 
 def targets(workloads: Sequence[Workload]) -> Mapping[str, Target]:
@@ -74,5 +67,22 @@ def recovery(
     threads: Callable[[str], Json],
 ) -> Recovery:
     """Put the ports together."""
-    absent = Absent("no [mcu] section: there is nothing that could cut the power")
+    absent = NoMcu("no [mcu] section: there is nothing that could cut the power")
     return Recovery(keeper, broker, broker, mcu or absent, intents, targets(workloads), threads)
+
+
+def tools(settings: Config, clock: Clock, journal: Journal, pipeline: Pipeline, probing: Probing, ports: Recovery) -> Tools:
+    """Give all that the actions may use."""
+
+    def run_queue(_finding: Finding) -> Json:
+        return probing.fresh("run_queue")
+
+    def events(_finding: Finding) -> Json:
+        return list[Json](plain(event) for event in list(pipeline.latest))
+
+    def switch_off(probe: str) -> None:
+        if not probing.off(probe):
+            raise LoadFailed(f"probe {probe} does not run")
+
+    readers = {**evidence.readers(settings.paths.broker_socket), "run_queue": run_queue, "events": events}
+    return Tools(clock, journal, SnapshotFolder(settings.paths.state_dir / "snapshots"), readers, switch_off, ports)

@@ -20,6 +20,8 @@ class Consequences:
     commands: frozenset[str]
     """The workloads whose parent is the keeper."""
     guarding: Guarding
+    mcu_held: Callable[[bool], None]
+    """Tells the microcontroller whether this is maintenance."""
     presence: Callable[[str], None]
     """Tells the central service that the gateway is `online` or in `maintenance`."""
     submit: Callable[[str, Callable[[], None]], bool]
@@ -29,6 +31,7 @@ class Consequences:
     def held(self, everything: bool, names: Collection[str]) -> None:  # noqa: FBT001 - a state
         """Want nothing of what is on hold, and say so."""
         self.guarding.held(everything, names)
+        self.mcu_held(everything)
         self.presence("maintenance" if everything else "online")
 
     def ordered(self, verb: str, name: str, reason: str) -> None:

@@ -10,29 +10,28 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent import actionports, actions, checks, config, control, workloads
-from agent.config import Config
+from agent.config import Config, Mcu
 from agent.consequences import Consequences
-from agent.errors import ConfigError, GatewardenError, LoadFailed
+from agent.errors import ConfigError, GatewardenError
 from agent.guarding import Guarding
-from agent.linux import child, evidence, facts, http, ready, sdnotify, unixserver
+from agent.linux import child, facts, http, ready, sdnotify, unixserver
 from agent.linux.alarm import Alarm
 from agent.linux.brokerclient import BrokerClient
-from agent.linux.clock import SystemClock, boot_id, chance
+from agent.linux.clock import SystemClock, boot_id, chance, nonce
 from agent.linux.clockstep import ClockStep
-from agent.linux.files import SnapshotFolder
 from agent.linux.journal import StderrJournal
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import Reply
 from agent.linux.pidwatch import PidWatch
 from agent.linux.unixserver import Credentials
 from agent.linux.worker import Worker
-from agent.model import Finding, Json, Sighting, plain
+from agent.model import Json, Sighting
 from agent.overseeing import Overseeing
 from agent.pipeline import Pipeline
 from agent.place import require_trust
@@ -46,6 +45,9 @@ from agent.service import Service
 from agent.status import Identity
 from agent.supervising import Supervising
 from agent.telemetry import exposition
+
+if TYPE_CHECKING:  # it is imported where there is one
+    from agent.mculink import McuLink
 
 USAGE = 2
 _TICK_S = 10.0  # detectors, own cost and health do not wait for a slow metrics period
@@ -88,13 +90,13 @@ class Daemon:
         self._pipeline.arm = Alarm(self._loop, self._clock, self._look, "alarm").set
         self._overseeing = self._overseen(boot, worker)
         stack.callback(self._overseeing.close)
-        acts |= self._actions()
-        comms = workloads.comms(settings.workload)
-        watched = workloads.watching(settings, comms)
-        self._watched = workloads.watched(watched)
-        self._label = workloads.labeller(comms)
-        self._probing = Probing(watched, self._loop, self._pipeline, store.cursor, self._label)
+        self._watched = workloads.watched(settings)
+        owners = workloads.Owners(settings.workload)
+        self._label, self._overseeing.supervising.born = owners.label, owners.note
+        self._probing = Probing(settings, self._loop, self._pipeline, store.cursor, self._label)
         stack.callback(self._probing.close)
+        tools = actionports.tools(settings, self._clock, self._journal, self._pipeline, self._probing, self._recovery())
+        acts |= actions.bound(tools)
         self._service = Service(
             identity=_identity(settings, boot, self._facts()),
             clock=self._clock,
@@ -118,7 +120,7 @@ class Daemon:
             self._service.identity = replace(self._service.identity, tier="E", tier_reason=why)
         self._service.start()
         self._reporting.start(self._service.birth())
-        self._overseeing.start(mcu=settings.mcu is not None)
+        self._overseeing.start()
         self._serve_control()
         self._serve_metrics()
         self._watch_deaths()
@@ -140,17 +142,30 @@ class Daemon:
         self._pipeline.alarm()
 
     def _overseen(self, boot: str, worker: Worker) -> Overseeing:
-        settings, told = self._settings, self._told
-        guarding = Guarding(settings, boot, self._clock, self._loop, self._recovering.later, told, self._incident)
+        settings, told, recovering = self._settings, self._told, self._recovering
+        guarding = Guarding(settings, boot, self._clock, self._loop, recovering.later, told, self._incident)
         cursor = self._reporting.spool.cursor
         supervising = Supervising(settings, self._loop, self._clock, self._pipeline, cursor, self._incident)
-        commands = frozenset(one.name for one in settings.workload if one.command)
-        self._recovering.effects = Consequences(
-            supervising.keeper, commands, guarding, self._reporting.presence, worker.submit, told, self._incident_of_worker
+        mcu = self._mcu(settings.mcu) if settings.mcu else None
+        recovering.effects = Consequences(
+            keeper=supervising.keeper,
+            commands=frozenset(one.name for one in settings.workload if one.command),
+            guarding=guarding,
+            mcu_held=mcu.hold if mcu else lambda _on: None,
+            presence=self._reporting.presence,
+            submit=worker.submit,
+            told=told,
+            say=self._incident_of_worker,
         )
         rows = [one for one in (*self._pipeline.detectors, *self._pipeline.policies) if hasattr(one, "row")]
-        supervising.views = [*(one.row for one in rows), self._recovering.view]
-        return Overseeing(supervising, self._recovering, guarding)
+        supervising.views = [*(one.row for one in rows), recovering.view]
+        return Overseeing(self._loop, supervising, recovering, guarding, mcu)
+
+    def _mcu(self, section: Mcu) -> McuLink:
+        from agent.linux.serial import Line  # noqa: PLC0415 - pyserial is imported only where there is an MCU
+        from agent.mculink import McuLink  # noqa: PLC0415
+
+        return McuLink(Line(section.port, section.baud), self._loop, self._clock, self._told, nonce)
 
     def _told(self, found: Sighting) -> None:
         self._pipeline.take([found])
@@ -211,25 +226,11 @@ class Daemon:
         self._probing.count_instead("process_exit")
         self._pipeline.take([self._label(found)])
 
-    def _actions(self) -> Mapping[str, Action]:
-        paths = self._settings.paths
-        archive = SnapshotFolder(paths.state_dir / "snapshots")
-        readers = {**evidence.readers(paths.broker_socket), "run_queue": self._run_queue, "events": self._events}
-        words = BoundedIntents(self._overseeing.guarding.words, self._recovering.later)
-        broker, supervising = BrokerClient(paths.broker_socket), self._overseeing.supervising
-        workload = self._settings.workload
-        ports = actionports.recovery(workload, broker, supervising.keeper, None, words, supervising.threads)
-        return actions.bound(actions.Tools(self._clock, self._journal, archive, readers, self._switch_off, ports))
-
-    def _run_queue(self, _finding: Finding) -> Json:
-        return self._probing.fresh("run_queue")
-
-    def _events(self, _finding: Finding) -> Json:
-        return list[Json](plain(event) for event in list(self._pipeline.latest))
-
-    def _switch_off(self, probe: str) -> None:
-        if not self._probing.off(probe):
-            raise LoadFailed(f"probe {probe} does not run")
+    def _recovery(self) -> actions.Recovery:
+        parts, broker = self._overseeing, BrokerClient(self._settings.paths.broker_socket)
+        words = BoundedIntents(parts.guarding.words, self._recovering.later)
+        keeper, threads = parts.supervising.keeper, parts.supervising.threads
+        return actionports.recovery(self._settings.workload, broker, keeper, parts.mcu, words, threads)
 
     def _fault(self, name: str, error: Exception) -> None:
         self._journal.line("error", "fault", {"in": name, "error": f"{type(error).__name__}: {error}"})

@@ -75,13 +75,16 @@ class Guarding:
         self._required = frozenset(one.name for one in settings.workload if one.required)
         self._exempt: frozenset[str] = frozenset()
 
-    def start(self) -> str:
-        """Judge the last reset, and arm what is ours; give the cause."""
-        found = self.last_reset.resolve()
-        if found is not None:
-            self._told(found)
+    def arm(self) -> None:
+        """Open what is ours, and want a report of all that is required."""
         self.watchdogs.start()
         self.watchdogs.require(self._required)
+
+    def judge(self, mcu: str) -> str:
+        """Judge the last reset with what the microcontroller says of it, once per boot; give the cause."""
+        found = self.last_reset.resolve(mcu)
+        if found is not None:
+            self._told(found)
         return self.last_reset.verdict.cause
 
     def ceiling_s(self) -> float | None:

@@ -1,29 +1,68 @@
-"""Workloads, recovery and watchdogs as one part of agentd: started, ticked, shown and ended together, in the right order."""
+"""Workloads, recovery, watchdogs and the microcontroller as one part of agentd: started, ticked, shown and ended together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from agent.feeding import Feeder
 from agent.guarding import Guarding
+from agent.linux.loop import EpollLoop
 from agent.model import Data, Json
+from agent.ports import Mcu
 from agent.recovering import Recovering
 from agent.supervising import Supervising
+
+HELLO_S = 5.0  # a microcontroller that has not answered by then does not help to judge the last reset
+
+
+class Lease(Feeder, Mcu, Protocol):
+    """The microcontroller (`agent.mculink.McuLink`, which is imported only where one is configured)."""
+
+    @property
+    def evidence(self) -> str:
+        """What it knows of the last start."""
+        ...
+
+    def start(self) -> None:
+        """Look for it."""
+        ...
+
+    def row(self) -> Data:
+        """Give its part of `status.watchdogs`."""
+        ...
+
+    def answer(self, request: Data) -> Json:
+        """Serve the control verb `mcu`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Overseeing:
     """One per agentd, on the loop's thread."""
 
+    loop: EpollLoop
     supervising: Supervising
     recovering: Recovering
     guarding: Guarding
+    mcu: Lease | None = None
 
-    def start(self, *, mcu: bool, supervised: Collection[str] = ()) -> None:
-        """Judge the last reset, arm the watchdogs, remember, and only then look at the workloads."""
-        cause = self.guarding.start()
+    def start(self, supervised: Collection[str] = ()) -> None:
+        """Arm the watchdogs, remember, judge the last reset, and look at the workloads."""
+        self.guarding.arm()
+        self.recovering.start(mcu=self.mcu is not None, supervised=supervised)
+        if self.mcu is None:
+            self._judge()
+        else:
+            self.guarding.watchdogs.add(self.mcu, self.mcu.row)
+            self.mcu.start()
+            self.loop.once(HELLO_S, self._judge, "last reset")
         self.supervising.beaten = self.guarding.beat
-        self.recovering.start(cause, mcu=mcu, supervised=supervised)
         self.supervising.start(self.guarding.ceiling_s())
 
     def look(self) -> None:
@@ -42,10 +81,16 @@ class Overseeing:
 
     def verbs(self) -> Mapping[str, Callable[[Data], Json]]:
         """Give this part of the control socket's table."""
-        return {"hold": self.recovering.hold, "resume": self.recovering.resume}
+        mcu = {} if self.mcu is None else {"mcu": self.mcu.answer}
+        return {"hold": self.recovering.hold, "resume": self.recovering.resume, **mcu}
 
     def close(self) -> None:
         """Keep what was learned, and give the watchdogs back."""
         self.supervising.close()
         self.recovering.close()
+        if self.mcu is not None:
+            self.mcu.close()
         self.guarding.close()
+
+    def _judge(self) -> None:
+        self.recovering.judged(self.guarding.judge("" if self.mcu is None else self.mcu.evidence))

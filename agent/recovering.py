@@ -81,14 +81,17 @@ class Recovering:
         """Run `job` behind everything that is being written."""
         return self._submit("memory", job)
 
-    def start(self, reset_cause: str, *, mcu: bool, supervised: Collection[str] = ()) -> None:
-        """Remember, and take in how the last boot ended. `supervised`: the units that systemd restarts itself."""
+    def start(self, *, mcu: bool, supervised: Collection[str] = ()) -> None:
+        """Remember. `mcu`: something can cut the power; `supervised`: the units that systemd restarts itself."""
         self._remembering.restore()
         self.ladder.learn(self._settings.workload, mcu=mcu, supervised=supervised)
-        self.boots.begin(self._boot_id, reset_cause, __version__, self._uptime_s())
-        self._enter_or_leave_safe_mode()
         self._announce_kept()
         self._settle_holds()
+
+    def judged(self, cause: str) -> None:
+        """Take in how the last boot ended: several that ended soon are a loop."""
+        self.boots.begin(self._boot_id, cause, __version__, self._uptime_s())
+        self._enter_or_leave_safe_mode()
 
     def tick(self) -> None:
         """Look at what time alone changes, and keep what changed."""

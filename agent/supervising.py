@@ -61,6 +61,8 @@ class Supervising:
         self.views: Sequence[View] = ()
         self.beaten: Callable[[str, int], None] = _nobody
         """Hears of each beat, with its time."""
+        self.born: Callable[[str, int], None] = _nobody
+        """Hears of each main process, with its pid."""
         self._keeper_id = ""
         self._told = 0
         self.bad_messages = 0
@@ -168,6 +170,8 @@ class Supervising:
             row.state, row.reason, row.said = str(data["state"]), str(data["reason"]), str(data["status"])
             pid, restarts = data["pid"], data["restarts"]
             row.pid = pid if isinstance(pid, int) else None
+            if row.pid is not None:
+                self.born(sighting.subject, row.pid)
             row.restarts = restarts if isinstance(restarts, int) else 0
             row.ready = data["ready"] is True
         elif sighting.kind == "workload.beats" and data["last_ns"]:
@@ -181,8 +185,8 @@ class Supervising:
         return Sighting(self._clock.mono_ns(), _SOURCE, kind, subject, "info", data)
 
 
-def _nobody(_name: str, _at_ns: int) -> None:
-    """Do nothing with a beat."""
+def _nobody(_name: str, _number: int) -> None:
+    """Do nothing with it."""
 
 
 def _known(workload: Workload) -> Data:

@@ -1,8 +1,9 @@
-"""Workloads as far as this part knows them: by the name that the kernel gives to the process of their command."""
+"""Whose process that was: deaths that the kernel tells of, with the name of the workload that they belong to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -10,40 +11,39 @@ from agent.config import Config, Workload
 from agent.model import Data, Sighting
 
 _COMM_MAX = 15  # TASK_COMM_LEN less the NUL
+_PIDS = 1024  # that are remembered: a death may be told after the process that replaced it
 
 
-def comms(workloads: tuple[Workload, ...]) -> dict[str, Workload]:
-    """Give `{comm: workload}` of those that run a command; the comm is the program's file name, cut as the kernel cuts it.
+class Owners:
+    """By the pids that their parent tells. A child that was killed for memory is known by its command's name alone."""
 
-    A command run through an interpreter has the interpreter's comm unless it sets its own (PR_SET_NAME).
-    """
-    return {PurePath(item.command[0]).name[:_COMM_MAX]: item for item in workloads if item.command}
+    def __init__(self, workloads: Sequence[Workload]) -> None:
+        """Know no process yet."""
+        self._workloads = {one.name: one for one in workloads}
+        self._comms = {PurePath(one.command[0]).name[:_COMM_MAX]: one for one in workloads if one.command}
+        self._pids: OrderedDict[int, Workload] = OrderedDict()
 
+    def note(self, name: str, pid: int) -> None:
+        """Take in that `pid` is the main process of workload `name`."""
+        self._pids[pid] = self._workloads[name]
+        self._pids.move_to_end(pid)
+        if len(self._pids) > _PIDS:
+            self._pids.popitem(last=False)
 
-def watching(settings: Config, names: Mapping[str, Workload]) -> Config:
-    """Give `settings` with the comms `names` added to those that `process_exit` reports."""
-    options = settings.probes.options.get("process_exit")
-    listed = getattr(options, "comm", None)
-    if options is None or listed is None:
-        return settings
-    fuller = replace(options, comm=tuple(dict.fromkeys((*listed, *names))))  # type: ignore[type-var]  # a dataclass instance
-    return replace(settings, probes=replace(settings.probes, options={**settings.probes.options, "process_exit": fuller}))
+    def label(self, sighting: Sighting) -> Sighting:
+        """Write the workload's name, and whether it is required, into a `proc.exit`."""
+        if sighting.kind != "proc.exit":
+            return sighting
+        workload = self._pids.get(int(str(sighting.data["tgid"])))
+        if workload is None and sighting.data.get("oom"):
+            workload = self._comms.get(str(sighting.data["comm"]))
+        if workload is None:
+            return sighting
+        known: Data = {"workload": workload.name, "required": workload.required}
+        return replace(sighting, subject=workload.name, data=sighting.data | known)
 
 
 def watched(settings: Config) -> tuple[str, ...]:
     """Give the comms whose deaths are reported."""
     listed: tuple[str, ...] = getattr(settings.probes.options.get("process_exit"), "comm", ())
     return listed
-
-
-def labeller(names: Mapping[str, Workload]) -> Callable[[Sighting], Sighting]:
-    """Give the function that writes the workload's name, and whether it is required, into `proc.exit` sightings."""
-
-    def label(sighting: Sighting) -> Sighting:
-        workload = names.get(str(sighting.data.get("comm")))
-        if sighting.kind != "proc.exit" or workload is None:
-            return sighting
-        known: Data = {"workload": workload.name, "required": workload.required}
-        return replace(sighting, subject=workload.name, data=sighting.data | known)
-
-    return label

@@ -99,7 +99,8 @@ class House:
 
     def run(self, done: Callable[[], bool], limit_s: float) -> None:
         """Run until `done`, or for `limit_s` of real time."""
-        self.recovering.start("unknown", mcu=True)
+        self.recovering.start(mcu=True)
+        self.recovering.judged("unknown")
         self.supervising.start(None)
         end = time.monotonic() + limit_s
 

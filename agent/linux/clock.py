@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -36,3 +37,8 @@ def chance() -> float:
     import random  # noqa: PLC0415 - with it comes hashlib, and the keeper wants the clock alone
 
     return random.random()  # noqa: S311 - jitter
+
+
+def nonce() -> int:
+    """Give 32 bits that nobody can foresee."""
+    return int.from_bytes(os.urandom(4))

@@ -1,4 +1,4 @@
-"""The part of the broker in watchdogs, as real processes: devices handed over, dumps told, to gatewarden without capabilities."""
+"""What the broker does for watchdogs, as real processes: devices handed over, dumps told, to a user without capabilities."""
 
 from __future__ import annotations
 

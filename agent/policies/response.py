@@ -28,6 +28,7 @@ RESPONSES: dict[tuple[str, str], tuple[str, ...]] = {
     ("irq_storm", "critical"): ("log", "snapshot"),
     ("sched_latency", "critical"): ("log", "snapshot"),
     ("process_death", "critical"): ("log", "snapshot"),
+    ("feed_missed", "critical"): ("log", "snapshot"),
     ("probe_budget", "degraded"): ("log", "probe_off"),
     ("probe_budget", "critical"): ("log", "probe_off"),
 }

@@ -33,6 +33,7 @@ STATE = Path("/run/disk/state")
 CONFIG = Path("/run/agent.toml")
 RB_AUTOBOOT = 0x01234567
 FOREVER_S = 120
+ATTEMPTS = 4
 TOML = """
 [paths]
 state_dir = "{state}"
@@ -59,14 +60,16 @@ class Stage:
 
 
 def agentd(timeout_s: int) -> subprocess.Popen[bytes]:
-    """Start the real agentd; gives it when it is ready."""
+    """Start the real agentd; gives it when it is ready. An emulated CPU may be too slow at first for its own time limits."""
     CONFIG.write_text(TOML.format(state=STATE, timeout=timeout_s))
-    process = subprocess.Popen([str(Path(sys.executable).with_name("agentd")), "--config", str(CONFIG)], stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    for line in process.stderr:
-        sys.stderr.buffer.write(line)
-        if b"ready" in line:
-            return process
+    command = [str(Path(sys.executable).with_name("agentd")), "--config", str(CONFIG)]
+    for _attempt in range(ATTEMPTS):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        for line in process.stderr:
+            sys.stderr.buffer.write(line)
+            if b"ready" in line:
+                return process
     raise SystemExit(f"agentd ended: {process.wait()}")
 
 

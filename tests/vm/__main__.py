@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.vm import modules
+from tests.vm import modules, resets
 from tests.vm.guest.steps import DEFAULT
 from tests.vm.kernels import ROOT, SERIES, Kernel, Unavailable, kernel
 
@@ -57,6 +57,7 @@ MODULES = (
 )
 OUT = Path("/mnt")  # in the guest: what the host keeps
 BOOTED, SCRIPT = "booted", "run.sh"
+RESETS = "resets"  # a step with a guest of its own, which boots again and again
 
 
 def boot(chosen: Kernel, script: str, folder: Path, limit_s: float) -> Path:
@@ -108,6 +109,12 @@ def tail(console: Path, count: int) -> str:
     return "\n".join(console.read_text(errors="replace").splitlines()[-count:])
 
 
+def prelude(chosen: Kernel) -> str:
+    """Give the shell commands that make files quick, and put a kernel's where BCC and modprobe look."""
+    places = MODULES.format(abi=chosen.abi, build=chosen.build, source=chosen.source, modules=chosen.modules)
+    return f"{FAST.format(root=ROOT)}\n{places}"
+
+
 def guest(chosen: Kernel, steps: str, tests: list[str], *, quick: bool) -> list[dict[str, Any]]:
     """Run the steps in a guest; gives its table, in which a step that the guest did not live to end is a failed row."""
     folder = RESULTS / chosen.abi
@@ -118,9 +125,7 @@ def guest(chosen: Kernel, steps: str, tests: list[str], *, quick: bool) -> list[
     files = ["--modules", modules.built(chosen), "--unknown", modules.unknown(chosen), "--out", OUT / out.name]
     options = ["--steps", steps, "--begin", begin_s, *(["--quick"] if quick else [])]
     run = shlex.join(map(str, [ROOT / ".venv/bin/python", "-m", "tests.vm.guest", *files, *options, *tests]))
-    share = FAST.format(root=ROOT)
-    places = MODULES.format(abi=chosen.abi, build=chosen.build, source=chosen.source, modules=chosen.modules)
-    script = f"{MOUNTS}\n{share}\n{places}\ncd {ROOT} && GATEWARDEN_GUEST=1 {run}"
+    script = f"{MOUNTS}\n{prelude(chosen)}\ncd {ROOT} && GATEWARDEN_GUEST=1 {run}"
     console = boot(chosen, script, folder, limit_s)
     table: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
     missing = [step for step in steps.split(",") if step not in {done["step"] for done in table}]
@@ -150,7 +155,9 @@ def main() -> int:
     parser.add_argument("--rotate", type=int, metavar="N", help="only kernel number N modulo the count")
     parser.add_argument("--kernel", default="", choices=["", *SERIES], help="only this series")
     parser.add_argument("--quick", action="store_true", help="all faults in one scan, one proof, fewer live tests")
-    parser.add_argument("--steps", default=",".join(DEFAULT), help="only these steps, comma-separated")
+    parser.add_argument(
+        "--steps", help=f"only these steps, comma-separated (all: {','.join(DEFAULT)},{RESETS}; quick: no {RESETS})"
+    )
     parser.add_argument("--pytest", default="", help="arguments for the step `probes` instead of tests/kernel, in one string")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no guest outlives us
@@ -158,8 +165,9 @@ def main() -> int:
     if arguments.rotate is not None:
         series = [series[arguments.rotate % len(series)]]
     tests = shlex.split(arguments.pytest) or (list(QUICK) if arguments.quick else ["tests/kernel"])
+    steps = arguments.steps or ",".join(DEFAULT if arguments.quick else (*DEFAULT, RESETS))
     try:
-        return 0 if run(series, arguments.steps, tests, quick=arguments.quick) else 1
+        return 0 if run(series, steps, tests, quick=arguments.quick) else 1
     except Unavailable as why:
         print(f"SKIPPED: no virtual machine can run here: {why}", flush=True)
         return CANNOT_RUN
@@ -174,7 +182,10 @@ def run(series: list[str], steps: str, tests: list[str], *, quick: bool) -> bool
         chosen = kernel(name)
         began = time.monotonic()
         print(f"== {chosen.package}", flush=True)
-        table = guest(chosen, steps, tests, quick=quick)
+        inside = [step for step in steps.split(",") if step != RESETS]
+        table = guest(chosen, ",".join(inside), tests, quick=quick) if inside else []
+        if RESETS in steps.split(","):
+            table.append(resets.step(chosen, RESULTS / chosen.abi / RESETS, prelude(chosen), SHARE))
         seconds = time.monotonic() - began
         passed &= show(chosen.package, table, seconds)
         result = {"package": chosen.package, "seconds": round(seconds), "steps": table}

@@ -1,6 +1,6 @@
 """Resets in a virtual machine: a guest that ends in every way there is, and what the next boot says of it.
 
-    python -m tests.vm.resets --kernel 6.1
+    python -m tests.vm --kernel 6.1 --steps resets
 
 QEMU has an i6300esb, an IPMI controller with its watchdog, and ACPI ERST for pstore; a reset is a real one, and a power cut is
 QEMU killed. The guest runs `tests.vm.guest.resets` at each boot.
@@ -8,7 +8,6 @@ QEMU killed. The guest runs `tests.vm.guest.resets` at each boot.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.vm.guest.resets import STAGES
-from tests.vm.kernels import ROOT, SERIES, Kernel, kernel
+from tests.vm.kernels import ROOT, Kernel
 
 BOOT_S = 420  # one boot, with its stage; some 60 on an idle host
 DISK = 64 << 20
@@ -107,33 +106,10 @@ def rows(chosen: Kernel, folder: Path, command: str, share: str) -> list[dict[st
     ]
 
 
-def step(chosen: Kernel) -> dict[str, Any]:
-    """Give the step `resets` of the matrix."""
-    from tests.vm.__main__ import FAST, MODULES, RESULTS, SHARE  # noqa: PLC0415 - the matrix imports this module
-
+def step(chosen: Kernel, folder: Path, prelude: str, share: str) -> dict[str, Any]:
+    """Give the step `resets` of the matrix; `prelude` makes the guest's files quick, `share` is QEMU's part of that."""
     began = time.monotonic()
-    places = MODULES.format(abi=chosen.abi, build=chosen.build, source=chosen.source, modules=chosen.modules)
     python = ROOT / ".venv/bin/python"
-    command = (
-        f"{FAST.format(root=ROOT)}; {places}; {HOSTS_CACHE}; cd {ROOT} && {python} -m tests.vm.guest.resets --out /mnt; sync"
-    )
-    found = rows(chosen, RESULTS / chosen.abi / "resets", command, SHARE)
+    command = f"{prelude}\n{HOSTS_CACHE}\ncd {ROOT} && {python} -m tests.vm.guest.resets --out /mnt; sync"
+    found = rows(chosen, folder, command, share)
     return {"step": "resets", "seconds": round(time.monotonic() - began, 1), "rows": found}
-
-
-def main() -> int:
-    """Run them on one kernel, and show the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.vm.resets", description="Resets, and what the next boot says of them."
-    )
-    parser.add_argument("--kernel", default="6.1", choices=SERIES)
-    chosen = kernel(parser.parse_args().kernel)
-    done = step(chosen)
-    for row in done["rows"]:
-        print(f"{'ok' if row['passed'] else 'FAILED':<7} {row['what']:<26} {row['expected']:<24} {row['found']}")
-    print(f"{chosen.package}  {done['seconds']} s")
-    return 0 if all(row["passed"] for row in done["rows"]) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,7 +15,7 @@ from agent.config import Watchdog
 from agent.delegation import decide
 from agent.feeding import NS
 from agent.lastwords import LastWords
-from agent.linux import pretimeout
+from agent.linux import kmsg, pretimeout
 from agent.linux.intent import DurableFile
 from agent.linux.loop import EpollLoop
 from agent.linux.watchdog import WDIOF_CARDRESET, WDIOF_MAGICCLOSE, WDIOF_PRETIMEOUT, WDIOF_SETTIMEOUT, Closed, KernelWatchdog
@@ -257,6 +257,26 @@ def test_the_words_of_the_noop_governor() -> None:
     assert pretimeout.parse("watchdog: watchdog12: pretimeout event") == "watchdog12"
     assert pretimeout.parse("forged watchdog0: pretimeout event") == ""
     assert pretimeout.parse("watchdog: watchdog0: watchdog did not stop!") == ""
+
+
+@pytest.mark.root
+@pytest.mark.kmsg
+def test_the_noop_governor_is_heard_in_the_kernels_log() -> None:
+    """Pins the way through /dev/kmsg itself: from the end of the log on, each pretimeout once, no other line."""
+    heard: list[str] = []
+    loop = EpollLoop(lambda _name, _error: None)
+    log = pretimeout.PretimeoutLog(loop, kmsg.open_kmsg(), heard.append)
+    with Path("/dev/kmsg").open("w") as kernel:
+        kernel.write("<1>watchdog77: pretimeout event")
+        kernel.flush()
+        kernel.write("<6>watchdog77: another line")
+    end = time.monotonic() + 5
+    while not heard and time.monotonic() < end:
+        loop.once(0.01, loop.stop, "stop")
+        loop.run()
+    assert heard == ["watchdog77"]
+    log.close()
+    loop.close()
 
 
 def test_something_else_may_be_fed_too(make: Callable[..., Bench]) -> None:

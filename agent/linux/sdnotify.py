@@ -24,5 +24,5 @@ def watchdog_s() -> float | None:
 
 
 def supervised() -> bool:
-    """Whether a service manager started us and hears us: it will bring us back if we die."""
-    return bool(os.environ.get("NOTIFY_SOCKET"))
+    """Whether we are a service of systemd's that it hears (systemd.exec(5), INVOCATION_ID): it will bring us back if we die."""
+    return bool(os.environ.get("NOTIFY_SOCKET") and os.environ.get("INVOCATION_ID"))

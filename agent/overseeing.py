@@ -76,8 +76,9 @@ class Overseeing:
         self.guarding.tick(self.supervising.status())
 
     def status(self) -> Data:
-        """Give the parts `workloads`, `watchdogs` and `last_reset` of the status."""
-        return {"workloads": list[Json](self.supervising.status().values()), **self.guarding.status()}
+        """Give the parts `workloads`, `watchdogs` and `last_reset` of the status, and why this is safe mode, if it is."""
+        safe: Data = {"safe_mode": self.recovering.ladder.safe} if self.recovering.ladder.safe else {}
+        return {"workloads": list[Json](self.supervising.status().values()), **self.guarding.status(), **safe}
 
     def verbs(self) -> Mapping[str, Callable[[Data], Json]]:
         """Give this part of the control socket's table."""

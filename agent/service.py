@@ -103,7 +103,8 @@ class Service:
         """Send the aggregates since the last sample."""
         reports = self.probing.sample()
         pressure = procfs.pressure_data()
-        self.telemetry.metric(status.metrics(reports, pressure, self._cost, self.probing.rows()))
+        rows, supervised = self.probing.rows(), self.overseeing.status()
+        self.telemetry.metric(status.metrics(reports, pressure, self._cost, rows, supervised))
 
     def _reading(self, stat: SelfStat) -> Reading:
         return Reading(self.clock.mono_ns() / 1e9, stat.cpu_s, stat.wakeups, stat.flash_bytes)
@@ -199,7 +200,7 @@ class Service:
         sections["mqtt"] = self.telemetry.state()
         sections["agent"] = {} if self._cost is None else dict(asdict(self._cost))
         sections["probe"] = {"probes": self.probing.rows()}
-        return exposition.render(sections)
+        return exposition.render(sections | status.quantities(self.overseeing.status()))
 
 
 def _part(row: Data, keys: tuple[str, ...]) -> Json:

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 
 from agent import __version__, checks
 from agent.model import Data, Finding, Json
+from agent.narrow import rows
 
 SCHEMA = "gatewarden.status/1"
 SCHEMA_METRICS = "gatewarden.metrics/1"
 _TOP = 10
 _SERIES = 50  # of one table, on the OpenMetrics page
 _DAY_S = 86_400.0
+_PLOTTED = ("state", "restarts", "deadline_s", "margin_s", "margin_p1_s", "last_recovery_ms", "ttl_s", "feeds")
 # Flash writes are told as a daily rate only once there is enough of a day to tell from.
 _FLASH_AFTER_S = 60.0
 
@@ -138,11 +140,30 @@ def _finding(finding: Finding) -> Data:
     }
 
 
-def metrics(reports: Data, pressure: Data, footprint: Footprint | None, probes: Sequence[Json]) -> Data:
-    """Give one metrics sample: every probe's interval, cut to what a consumer plots, with PSI and our own cost."""
+def quantities(supervised: Data) -> dict[str, Data]:
+    """Give what can be plotted of workloads and watchdogs, by name: margins, restarts, misses."""
+    return {
+        part: {str(row.get("name")): _plotted(row) for row in rows(supervised, f"{part}s")} for part in ("workload", "watchdog")
+    }
+
+
+def _plotted(row: Data) -> Data:
+    known = {key: row[key] for key in _PLOTTED if row.get(key) is not None}
+    return {**known, "missed": row.get("misses")}
+
+
+def metrics(
+    reports: Data, pressure: Data, footprint: Footprint | None, probes: Sequence[Json], supervised: Data | None = None
+) -> Data:
+    """Give one metrics sample: every probe's interval, cut to what a consumer plots, with PSI and our own cost.
+
+    Of workloads and watchdogs, if there are any, the `quantities`.
+    """
+    parts = {name: part for name, part in quantities(supervised or {}).items() if part}
     return {
         "schema": SCHEMA_METRICS,
         **{name: trimmed(report) for name, report in reports.items()},
+        **parts,
         "pressure": pressure,
         "probes": [
             {key: row.get(key) for key in ("name", "state", "events", "lost", "ns_per_event", "cpu_pct")}

@@ -113,7 +113,8 @@ class Supervising:
         own: Data = {"name": row.workload.name, "state": row.state, "pid": row.pid, "restarts": row.restarts}
         work = row.workload
         parent = "keeper" if work.command else "unit" if work.unit else "container"
-        more: Data = {"parent": parent, "required": work.required, "reason": row.reason, "ready": row.ready, "said": row.said}
+        reason = row.reason or (self.keeper.why if work.command else "")
+        more: Data = {"parent": parent, "required": work.required, "reason": reason, "ready": row.ready, "said": row.said}
         return {**own, **found, **more}
 
     def _since(self, keeper: str) -> int:

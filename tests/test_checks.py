@@ -84,7 +84,7 @@ def named(name: str, facts: Facts, status: Data | None = None) -> Check:
 
 
 def test_a_gateway_that_is_well() -> None:
-    """Everything ok, in all seven groups, and so is the verdict."""
+    """Everything ok, in all groups, and so is the verdict."""
     found = run(WELL, LIVE)
     assert bad(WELL) == []
     assert tuple(dict.fromkeys(check.group for check in found)) == GROUPS
@@ -414,3 +414,40 @@ def test_a_watchdog_is_not_proven_before_it_has_reset_the_machine() -> None:
     """Some firmwares feed it themselves: without a reset on record it is unknown whether it works."""
     found = named("proven", WELL, live(last_reset={"cause": "power_cut"}))
     assert (found.state, "not proven" in found.reason) == ("unknown", True)
+
+
+WORKLOAD: Data = {"name": "camera-1", "state": "running", "parent": "keeper", "required": True, "proven": True, "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "state", "says"),
+    [
+        ({"state": "backoff", "reason": "exit code 3"}, "camera-1", "degraded", "backoff: exit code 3"),
+        ({"state": "failed"}, "camera-1", "critical", "failed"),
+        ({"state": "failed", "required": False}, "camera-1", "degraded", "failed"),
+        ({"state": "unknown", "reason": "no such file"}, "keeper", "critical", "1 without a keeper: no such file"),
+        ({"proven": False}, "camera-1", "degraded", "not proven"),
+        ({"supervised": True, "by": "cam.service"}, "camera-1", "degraded", "two masters: systemd restarts cam.service itself"),
+    ],
+)
+def test_workloads_that_are_not_as_they_should_be(row: Data, name: str, state: State, says: str) -> None:
+    """Pins what is said of each, with a remedy: no work, no keeper, no proof, another master."""
+    found = named(name, WELL, {**LIVE, "workloads": [{**WORKLOAD, **row}]})
+    assert (found.group, found.state) == ("workloads", state)
+    assert says in found.reason
+    assert found.remedy
+
+
+@pytest.mark.parametrize("row", [{}, {"state": "starting"}, {"state": "stopped", "hold_until": 1.0}, {"required": False}])
+def test_workloads_that_are_as_they_should_be(row: Data) -> None:
+    """Pins that one which works, starts, or is stopped on hold costs nobody's verdict."""
+    status: Data = {**LIVE, "workloads": [{**WORKLOAD, **row}]}
+    assert named("states", WELL, status).state == "ok"
+    assert live_verdict(status) == "ok"
+
+
+def test_safe_mode_is_critical() -> None:
+    """Pins that a boot loop shows wherever somebody looks."""
+    status: Data = {**LIVE, "safe_mode": "boot loop: 3 in a row"}
+    assert named("safe mode", WELL, status).reason == "boot loop: 3 in a row"
+    assert live_verdict(status) == "critical"

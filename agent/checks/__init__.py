@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agent.checks import kernel, live, privileges, resources, watchdog
+from agent.checks import kernel, live, privileges, resources, watchdog, workloads
 from agent.checks._base import GROUPS, Check, may_load
 from agent.checks.kernel import Tier, tier
 from agent.errors import Problem
@@ -32,6 +32,7 @@ def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = 
         *privileges.checks(facts, status),
         *live.probes(status, facts),
         *watchdog.checks(facts, status),
+        *workloads.checks(facts, status),
         *live.telemetry(status, facts),
         *resources.checks(facts),
     )
@@ -39,7 +40,9 @@ def run(facts: Facts, status: Data | None = None, problems: Iterable[Problem] = 
 
 def live_verdict(status: Data) -> State:
     """Give the state of what agentd can say of itself at any moment: its probes, findings, connection and outbox."""
-    return verdict((*live.probes(status, Facts()), *watchdog.live(status), *live.telemetry(status, Facts())))
+    facts = Facts()
+    found = (*live.probes(status, facts), *watchdog.live(status), *workloads.live(status, facts))
+    return verdict((*found, *live.telemetry(status, facts)))
 
 
 def verdict(checks: Iterable[Check]) -> State:

@@ -9,8 +9,10 @@ from typing import Literal
 from agent.linux.facts import Facts
 from agent.model import State
 
-Group = Literal["configuration", "kernel", "privileges", "probes", "watchdog", "telemetry", "resources"]
-GROUPS: tuple[Group, ...] = ("configuration", "kernel", "privileges", "probes", "watchdog", "telemetry", "resources")
+Group = Literal["configuration", "kernel", "privileges", "probes", "watchdog", "workloads", "telemetry", "resources"]
+GROUPS: tuple[Group, ...] = (
+    *("configuration", "kernel", "privileges", "probes", "watchdog", "workloads", "telemetry", "resources"),
+)
 
 
 @dataclass(frozen=True, slots=True)

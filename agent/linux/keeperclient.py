@@ -59,7 +59,8 @@ class KeeperClient:
         self._ids = itertools.count(1)
         self._lock = Lock()
         self._orders: dict[str, _Order] = {}
-        self.why = "not connected yet"
+        self.why = ""
+        """Why there is no connection; empty while there is one, and before the first attempt."""
 
     @property
     def connected(self) -> bool:
@@ -113,7 +114,7 @@ class KeeperClient:
         if self._greeted:
             self._send(message)
         else:
-            self._fail([number], f"no keeper: {self.why}")
+            self._fail([number], f"no keeper: {self.why or 'not connected yet'}")
 
     def _read(self) -> None:
         assert self._sock is not None

@@ -31,6 +31,7 @@ COUNTERS = frozenset(
     (
         *("attempts", "cancels", "count", "deletes", "dropped", "events", "exits", "expiries", "faults", "frees"),
         *("frees_skipped", "involuntary", "lost", "migrations", "oom"),
+        *("feeds", "missed", "restarts"),
         *("past_starts", "published", "quarantined", "raised", "run_total_ns", "signalled", "spurious", "starts", "voluntary"),
     )
 )
@@ -41,6 +42,8 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "run_queue.processes": ("pid",),
     "softirq": ("vector", "cpu"),
     "irq": ("line",),
+    "workload": ("workload",),
+    "watchdog": ("watchdog",),
 }
 EDGES = range(0, 4 * (38 - FIRST_BIT), 8)  # every second octave: 128 ns, 512 ns, 2 µs … 137 s
 # A set as a bit mask is no quantity, nor is what tells an entry from an earlier one; misses are those of `probe`.

@@ -19,9 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.vm import modules
 from tests.vm.guest.resets import STAGES
 from tests.vm.kernels import ROOT, Kernel
 
+DRIVERS = Path(__file__).parent / "drivers"
 BOOT_S = 420  # one boot, with its stage; some 60 on an idle host
 DISK = 64 << 20
 # A guest that boots nine times compiles nothing: what the host's Python has compiled serves.
@@ -90,6 +92,9 @@ def _watch(process: subprocess.Popen[bytes], folder: Path) -> None:
 def rows(chosen: Kernel, folder: Path, command: str, share: str) -> list[dict[str, Any]]:
     """Run all stages; a stage that was not reached is a failed row."""
     prepared(folder)
+    shutil.copytree(DRIVERS, folder / "drivers")
+    modules.make(chosen, folder / "drivers")
+    shutil.copy(folder / "drivers/pretimeout_dog.ko", folder)
     (folder / "run.sh").write_text(command)
     options = f"{share} {HARDWARE.format(folder=folder)}"
     powered(chosen, folder, options)

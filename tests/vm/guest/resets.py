@@ -57,6 +57,9 @@ class Stage:
     cause: str
     confidence: str
     timeout_s: int = 60
+    evidence: str = ""
+    """How its pretimeout must have been kept."""
+    governor: str = ""
 
 
 def agentd(timeout_s: int) -> subprocess.Popen[bytes]:
@@ -142,18 +145,18 @@ def guard(out: Path, device: str, *options: str) -> None:
     """Hand the device over from agentd to the small one."""
     running.terminate()
     running.wait()
-    command = [sys.executable, "-m", "tests.vm.guest.guard", "--state", str(STATE), "--log", str(out / f"guard-{device}.log")]
+    log = out / f"guard-{(out / 'stage').read_text()}.log"
+    command = [sys.executable, "-m", "tests.vm.guest.guard", "--state", str(STATE), "--log", str(log)]
     subprocess.run([*command, "--device", device, *options], check=False, timeout=FOREVER_S)
 
 
 def starved_then_stopped(out: Path) -> list[Row]:
     """Starve the machine for two time-outs: no reset; then stop the required work: a reset."""
-    log = out / "guard-watchdog0.log"
-    if not log.exists():
-        guard(out, "watchdog0", "--timeout", "20", "--starve", "45")
-        row = json.loads(log.read_text().splitlines()[-2])["row"]
-        found = f"{row['feeds']} feeds, margin p1 {row['margin_p1_s']} s of {row['ttl_s']} s, {row['misses']} misses"
-        keep(out, Row("starved for 45 s", "no reset", found, row["condition"] == "armed"))
+    guard(out, "watchdog0", "--timeout", "20", "--starve", "45")
+    lines = [json.loads(line) for line in (out / f"guard-{(out / 'stage').read_text()}.log").read_text().splitlines()]
+    row = next(line["row"] for line in lines if line["kind"] == "row")
+    found = f"{row['feeds']} feeds, margin p1 {row['margin_p1_s']} s of {row['ttl_s']} s, {row['misses']} misses"
+    keep(out, Row("starved for 45 s", "no reset", found, row["condition"] == "armed"))
     guard(out, "watchdog0", "--timeout", "12", "--stop-after", "8")
     return [Row("required work stopped", "a reset", "none", passed=False)]
 
@@ -169,6 +172,7 @@ def stopped(device: str) -> Callable[[Path], list[Row]]:
 
 
 IPMI = ("ipmi_si", "ipmi_watchdog preaction=pre_int preop=preop_give_data action=reset")
+DOG = ("watchdog", "/mnt/pretimeout_dog.ko")
 STAGES = (
     Stage("operator's reboot", ("i6300esb",), operator, "operator_reboot", "high"),
     Stage("agent's reboot", ("i6300esb",), agent, "agent_reboot", "high"),
@@ -177,7 +181,11 @@ STAGES = (
     Stage("agentd stopped, i6300esb", ("i6300esb",), hang, "watchdog", "high", timeout_s=16),
     Stage("power cut", ("i6300esb",), cut, "power_cut", "medium"),
     Stage("work stopped, softdog", ("softdog",), stopped("watchdog0"), "watchdog", "high"),
-    Stage("work stopped, IPMI", IPMI, stopped("watchdog"), "watchdog", "high"),
+    Stage("work stopped, IPMI", IPMI, stopped("watchdog"), "watchdog", "high", evidence="fd"),
+    Stage(
+        "governor noop", (*DOG, "pretimeout_noop"), stopped("watchdog0"), "watchdog", "high", evidence="kmsg", governor="noop"
+    ),
+    Stage("governor panic", (*DOG, "pretimeout_panic"), stopped("watchdog0"), "watchdog", "high", governor="panic"),
 )
 
 
@@ -193,7 +201,10 @@ def keep(out: Path, row: Row) -> None:
 def prepare(stage: Stage | None) -> None:
     """Load the drivers, mount the disk and pstore."""
     for module in ("virtio_blk", "ext4", *(stage.modules if stage else ())):
-        subprocess.run(["modprobe", *module.split()], check=False)
+        subprocess.run(["insmod" if module.startswith("/") else "modprobe", *module.split()], check=False)
+    if stage and stage.governor:
+        Path("/sys/class/watchdog/watchdog0/pretimeout_governor").write_text(stage.governor)
+        Path("/proc/sys/kernel/panic").write_text("2")
     STATE.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", DISK, str(STATE.parent)], check=True)
     STATE.mkdir(exist_ok=True)
@@ -207,6 +218,11 @@ def judge(out: Path, before: Stage) -> None:
     found = f"{reset['cause']} ({reset['confidence']}): {reset['reason']} {reset['evidence']}"
     passed = (reset["cause"], reset["confidence"]) == (before.cause, before.confidence)
     keep(out, Row(before.name, f"{before.cause} ({before.confidence})", found, passed))
+    if before.evidence:
+        log = out / f"guard-{int((out / 'stage').read_text()) - 1}.log"
+        lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        kept = [line.get("evidence") for line in lines if line["kind"] == "watchdog.pretimeout"]
+        keep(out, Row(f"pretimeout, {before.name}", before.evidence, str(kept), kept[:1] == [before.evidence]))
 
 
 running: subprocess.Popen[bytes]

@@ -1,4 +1,4 @@
-"""Doubles of the ports (`agent/ports.py`), in memory; `tests/test_doubles.py` holds them against the real adapters.
+"""Doubles of the ports (`agent/ports/`), in memory; `tests/test_doubles.py` holds them against the real adapters.
 
 Maps have theirs in `tests/probes/doubles.py`, next to what else a decoder's test needs.
 """

@@ -21,14 +21,16 @@ ROOT = Path(__file__).parent.parent
 AGENT = ROOT / "agent"
 # Who may import whom: only what stands in an earlier row. Inside the third row, only one's own package.
 ROWS = (
-    ("model", "errors", "kinds", "histogram", "layout", "narrow", "regular"),
+    ("model", "errors", "kinds", "histogram", "layout", "narrow", "regular", "looping"),
     ("ports", "kernelnames", "config", "place", "atomic"),
-    ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider"),
+    ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider", "keeping", "mcu"),
     (
         *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads"),
         *("reporting", "owncost", "placing", "supervising", "recovering"),
+        *("watchdogs", "feeding", "guarded", "delegation", "resets", "boots", "lastwords", "lastreset", "tending"),
+        *("mculink", "mcuview"),
     ),
-    ("daemon", "broker", "loader", "cli"),
+    ("daemon", "broker", "loader", "cli", "keeper", "watch"),
 )
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
 LEAVES, THIRD, ENTRY = ("model", "errors", "kinds"), 2, len(ROWS) - 1
@@ -100,7 +102,7 @@ def test_imports_point_to_earlier_rows(path: Path) -> None:
     """Pins the import rows, imports inside functions and for type checkers included; entry points are imported by nobody."""
     importer = _room(path)
     wrong = sorted({room for room in _imports_of(path) if {room, importer} <= set(ROW_OF) and not _may_import(importer, room)})
-    assert not wrong, f"agent.{importer} may not import agent.{wrong}: take a port (agent/ports.py) as an argument instead"
+    assert not wrong, f"agent.{importer} may not import agent.{wrong}: take a port (agent/ports/) as an argument instead"
 
 
 def test_the_agent_does_not_know_the_central_service() -> None:

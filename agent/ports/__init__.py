@@ -1,0 +1,51 @@
+"""Protocols of the outside world, and of the open sets. Real adapters live in `agent/linux/`, doubles in `tests/doubles.py`.
+
+A stage receives the ports that it needs as arguments; nothing that thinks imports an adapter.
+"""
+
+from __future__ import annotations
+
+from agent.ports.flow import Action, Detector, Hook, Link, Maps, Policy, Probe, Remembers, Standing, Timed
+from agent.ports.machine import (
+    Archive,
+    Clock,
+    Done,
+    Intents,
+    Journal,
+    Keeper,
+    Loop,
+    Machine,
+    Mcu,
+    Store,
+    Trapped,
+    Units,
+    Watchpoints,
+    WatchSpot,
+)
+
+__all__ = [
+    "Action",
+    "Archive",
+    "Clock",
+    "Detector",
+    "Done",
+    "Hook",
+    "Intents",
+    "Journal",
+    "Keeper",
+    "Link",
+    "Loop",
+    "Machine",
+    "Maps",
+    "Mcu",
+    "Policy",
+    "Probe",
+    "Remembers",
+    "Standing",
+    "Store",
+    "Timed",
+    "Trapped",
+    "Units",
+    "WatchSpot",
+    "Watchpoints",
+]

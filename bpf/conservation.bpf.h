@@ -102,6 +102,23 @@ GW_MAP_PERCPU(rows, struct conservation_row, PLACES);
 GW_MAP_PERCPU(inside, struct inside, KINDS);
 
 /*
+ * Whether so many deficits would hardly fall all into windows with overlap by chance, which hold `overlapping` of `calls`: the share to
+ * the power of `windows`, below 2^-24.
+ */
+static __always_inline bool no_chance(__u64 overlapping, __u64 calls, __u64 windows)
+{
+	__u64 chance = 1 << 24;
+
+	if (!calls)
+		return false;
+#pragma unroll
+	for (__u64 i = 0; i < ENOUGH; i++)
+		if (i < windows)
+			chance = chance * overlapping / calls;
+	return !chance;
+}
+
+/*
  * Whether there is something to tell. As much lacks where no callbacks overlap, or it fell: that, once. Else a deficit is told when at
  * its rate windows without overlap would have lacked too by now, several times, and when nearly all callbacks overlap, so that none can
  * tell, after many.
@@ -116,10 +133,12 @@ static __always_inline bool worth_telling(volatile struct conservation_sum *sum,
 		row->doubted = 1;
 		return true;
 	}
-	if (row->windows < ENOUGH)
-		return false;
-	if (row->windows * alone < ENOUGH * overlapping && (row->calls < MANY || alone * FEW > row->calls))
-		return false;
+	if (row->alone_deficit || !no_chance(overlapping, row->calls, row->windows)) {
+		if (row->windows < ENOUGH)
+			return false;
+		if (row->windows * alone < ENOUGH * overlapping && (row->calls < MANY || alone * FEW > row->calls))
+			return false;
+	}
 	return !row->told_ns || now - row->told_ns >= TELL_NS;
 }
 

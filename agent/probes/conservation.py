@@ -41,6 +41,7 @@ EVENT = Layout(
 
 PLACES = 8
 ENOUGH, CLEARLY, MANY, FEW = 16, 4, 1024, 16
+CHANCE = 2.0**-24  # that all deficits fall into windows with overlap, were it not the overlap
 _WEIGHED = ("calls", "alone", "deficit", "windows", "alone_deficit")
 SHOWN = 39  # characters of a name that the kernel resolved
 SHORT = (
@@ -159,6 +160,8 @@ def _doubt(sums: Mapping[str, Json]) -> str:
     short = count(sums.get("alone_deficit"))
     if short and CLEARLY * short * overlapping >= count(sums.get("deficit")) * alone:
         return SHORT
+    if not short and calls and (overlapping / calls) ** min(windows, ENOUGH) < CHANCE:
+        return ""
     few = windows * alone < ENOUGH * overlapping and (calls < MANY or alone * FEW > calls)
     return EARLY if windows and (few or windows < ENOUGH) else ""
 

@@ -121,6 +121,8 @@ def test_a_truncated_record_is_refused() -> None:
         ({"calls": 8, "alone": 8, "alone_deficit": 8, "deficit": 0}, "race.inconclusive", conservation.SHORT),
         ({"falls": 1}, "race.inconclusive", conservation.FELL),
         ({"windows": 15}, "race.inconclusive", conservation.EARLY),
+        ({"calls": 9000, "alone": 8700, "windows": 5}, "race.lost_update", ""),  # 1 in 30 overlaps: no chance
+        ({"calls": 9000, "alone": 8700, "windows": 4}, "race.inconclusive", conservation.EARLY),
         ({"calls": 900, "alone": 400}, "race.inconclusive", conservation.EARLY),
         ({"calls": 5000, "alone": 100}, "race.lost_update", ""),  # nearly all overlap: nothing to compare with
     ],

@@ -16,7 +16,7 @@ from tests.vm.guest.planted import LOST, Lost, loaded, race
 from tests.vm.guest.rows import Row, Setting
 
 PROBE = probes.load("conservation")
-WATCH_S, PATIENCE_S, HEAP_S = 6, 30, 15
+WATCH_S, PATIENCE_S, HEAP_S = 6, 60, 15
 UPDATES = 16  # of each callback: tests/vm/modules/lost.h
 WAYS = ("plain", "atomic", "locked")
 

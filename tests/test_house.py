@@ -26,7 +26,8 @@ ROWS = (
     ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider", "keeping", "mcu"),
     (
         *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads"),
-        *("reporting", "owncost", "placing", "supervising", "recovering"),
+        *("reporting", "owncost", "placing"),
+        *("supervising", "recovering", "guarding", "overseeing", "consequences", "remembering", "actionports"),
         *("watchdogs", "feeding", "guarded", "delegation", "resets", "boots", "lastwords", "lastreset", "tending"),
         *("mculink", "mcuview"),
     ),

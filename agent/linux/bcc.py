@@ -14,6 +14,7 @@ import importlib.util
 import os
 import resource
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -117,7 +118,9 @@ def _module(packages: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules["bcc"] = module  # its parts import each other by this name
     try:
-        spec.loader.exec_module(module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its sources have some for younger versions of Python
+            spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules["bcc"]
         raise Unsupported(

@@ -41,7 +41,7 @@ def spawn(command: Sequence[str], env: Mapping[str, str], fds: Mapping[int, str]
         env |= {"LISTEN_FDS": str(len(fds)), "LISTEN_FDNAMES": ":".join(fds.values())}
         argv = [*_AS_LISTENER, *argv]
     pid = os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULT)
-    _ordinary_for_oom(pid)
+    _ordinary(pid)
     return pid
 
 
@@ -53,8 +53,11 @@ def kept(fd: int) -> int:
         os.close(fd)
 
 
-def _ordinary_for_oom(pid: int) -> None:
-    """Take from the child what protects this process from the OOM killer: it inherits the score."""
+def _ordinary(pid: int) -> None:
+    """Take from the child what puts this process before others: it inherits the nice value and the OOM score."""
+    with contextlib.suppress(OSError):
+        if os.getpriority(os.PRIO_PROCESS, 0) < 0:
+            os.setpriority(os.PRIO_PROCESS, pid, 0)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", encoding="ascii") as ours:  # noqa: PTH123 - each ms counts
         if int(ours.read()) < 0:
             with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as theirs:  # noqa: PTH123

@@ -101,8 +101,22 @@ def test_what_cannot_be_executed(command: str) -> None:
 
 
 @pytest.mark.root
+def test_a_preferred_keeper_has_ordinary_children() -> None:
+    """Pins that its nice value is not inherited."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, -5)
+    try:
+        pid = spawn.spawn(["sleep", "100"], {"PATH": os.environ["PATH"]}, {})
+        assert os.getpriority(os.PRIO_PROCESS, pid) == 0
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+@pytest.mark.root
 def test_the_oom_score_of_the_keeper_is_not_inherited() -> None:
-    """Pins that a protected keeper has ordinary children."""
+    """Pins that a protected keeper has unprotected children."""
     score = Path("/proc/self/oom_score_adj")
     before = score.read_text()
     try:

@@ -21,6 +21,10 @@ bench: build ## the budgets of the design, as measured / must / aim
 	@deploy/lab/install bench
 	@$(VENV)/python -m tests.bench
 
+media: build ## build/media/*.ts: streams whose parameter sets change, whose time wraps, that are damaged
+	@deploy/lab/install test
+	@$(VENV)/python -m tests.media
+
 format: build ## put the sources into the form that `make test` wants
 	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h bpf/tools/*.c firmware_hooks/*/*.[ch] firmware_hooks/*/*/*.[ch]
 
@@ -48,4 +52,4 @@ vm: build
 	@$(VENV)/pip install -q --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-.PHONY: help run test test-vm vm bench format wheel clean build system
+.PHONY: help run test test-vm vm bench media format wheel clean build system

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -113,9 +113,14 @@ class Supervising:
         own: Data = {"name": row.workload.name, "state": row.state, "pid": row.pid, "restarts": row.restarts}
         work = row.workload
         parent = "keeper" if work.command else "unit" if work.unit else "container"
-        reason = row.reason or (self.keeper.why if work.command else "")
+        reason = row.reason or (self._unheard() if work.command and row.state == "unknown" else "")
         more: Data = {"parent": parent, "required": work.required, "reason": reason, "ready": row.ready, "said": row.said}
         return {**own, **found, **more}
+
+    def _unheard(self) -> str:
+        return self.keeper.why or (
+            "the keeper knows no such workload: have it reload agent.toml" if self.keeper.connected else ""
+        )
 
     def _since(self, keeper: str) -> int:
         self._keeper_id = keeper
@@ -155,18 +160,29 @@ class Supervising:
             self.bad_messages += 1
             self._pipeline.fault("keeper link", error)
             return
-        for sighting in found:
-            self._note(sighting)
         number = message.get("seq")
         if isinstance(number, int) and number > self._told:
             self._told = number
-            self._pipeline.take(found, {self._key(): number})
+            self.take(found, {self._key(): number})
         else:  # told before, or never worth a record
-            for sighting in found:
-                self._pipeline.sample(sighting)
+            self.show(found)
+
+    def take(self, found: Sequence[Sighting], cursors: Mapping[str, int] | None = None) -> None:
+        """Take events about workloads, whoever tells them: the rows follow, and they are recorded."""
+        for sighting in found:
+            self._note(sighting)
+        self._pipeline.take(found, cursors)
+
+    def show(self, found: Iterable[Sighting]) -> None:
+        """Take what repeats (beats, checks, a state that is known): the rows follow, and only the detectors see it."""
+        for sighting in found:
+            self._note(sighting)
+            self._pipeline.sample(sighting)
 
     def _note(self, sighting: Sighting) -> None:
-        row, data = self.rows[sighting.subject], sighting.data
+        row, data = self.rows.get(sighting.subject), sighting.data
+        if row is None:
+            return
         if sighting.kind == "workload.state":
             row.state, row.reason, row.said = str(data["state"]), str(data["reason"]), str(data["status"])
             pid, restarts = data["pid"], data["restarts"]

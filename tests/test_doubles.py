@@ -5,24 +5,31 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import cast, get_args
 
 import pytest
 
-from agent.errors import StoreError
+from agent.errors import NotRunning, StoreError
+from agent.lastwords import LastWords
 from agent.linux.clock import SystemClock
 from agent.linux.files import SnapshotFolder
+from agent.linux.intent import DurableFile
 from agent.linux.journal import StderrJournal
+from agent.linux.keeperclient import KeeperClient
 from agent.linux.loop import EpollLoop
 from agent.model import Severity
-from agent.ports import Archive, Clock, Journal, Loop, Store
+from agent.ports import Archive, Clock, Intents, Journal, Keeper, Loop, Store
+from agent.resets import Words
 from agent.telemetry.bounds import Limits
 from agent.telemetry.marks import Marks
 from agent.telemetry.outbox import Outbox
 from agent.telemetry.spool import Spool
 from tests.brokers import wait_for
-from tests.doubles import DirectLoop, HandClock, MemoryArchive, MemoryJournal, MemoryStore
+from tests.doubles import DirectLoop, HandClock, MemoryArchive, MemoryJournal, MemoryKeeper, MemoryMachine, MemoryStore
+from tests.keepers import keeper as running
+from tests.keepers import workload
 
 
 @pytest.mark.parametrize("clock", [HandClock(), HandClock(step_ns=5), SystemClock()])
@@ -136,3 +143,71 @@ def test_an_archive_that_cannot_write_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError):
         SnapshotFolder(tmp_path / "file").keep("x", {})
+
+
+@contextmanager
+def real_keeper(config: Path) -> Iterator[Keeper]:
+    """Run a keeper with a workload `w`, and a client of it on a loop of its own thread."""
+    with running(config) as found, served() as loop:
+        client = KeeperClient(
+            loop, found.folder / "keeper.sock", lambda _message: None, lambda _id: 0, tuple, lambda _why: None
+        )
+        loop.call_soon_threadsafe(client.start)
+        wait_for(lambda: client.connected, "the keeper's hello")
+        yield client
+        loop.call_soon_threadsafe(client.close)
+
+
+@pytest.mark.parametrize("kind", ["double", "real"])
+def test_a_keeper_says_what_became_of_an_order(kind: str, lab_config: Callable[..., Path]) -> None:
+    """Pins that an order that was carried out is ok, with its time, and that one which cannot be says why."""
+    config = lab_config(workload("w", ["/bin/sleep", "1000"], degrade=["low"]))
+    with nullcontext(MemoryKeeper()) if kind == "double" else real_keeper(config) as keeper:
+        done = keeper.order("restart", "w", "test")
+        assert done.ok
+        assert done.detail
+        assert done.ms > 0
+        assert keeper.order("degrade", "w", "test", "low").ok
+    with nullcontext(MemoryKeeper(refusal="no such workload")) if kind == "double" else real_keeper(config) as keeper:
+        assert "no such workload" in keeper.order("restart", "other", "test").detail
+
+
+@pytest.mark.parametrize("kind", ["double", "real"])
+def test_a_keeper_that_is_not_there_says_so(kind: str, tmp_path: Path) -> None:
+    """Pins NotRunning, on which an action fails."""
+    if kind == "double":
+        keeper: Keeper = MemoryKeeper(error=NotRunning("no keeper"))
+        with pytest.raises(NotRunning):
+            keeper.order("restart", "w", "test")
+        return
+    with served() as loop:
+        client = KeeperClient(loop, tmp_path / "none.sock", lambda _message: None, lambda _id: 0, tuple, lambda _why: None)
+        with pytest.raises(NotRunning):
+            client.order("restart", "w", "test")
+
+
+@contextmanager
+def served() -> Iterator[EpollLoop]:
+    """Run a loop on a thread."""
+    loop = EpollLoop(lambda _name, _error: None)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.stop()
+        thread.join()
+        loop.close()
+
+
+@pytest.mark.parametrize("kind", ["double", "real"])
+def test_last_words_raise_only_what_they_may(kind: str, tmp_path: Path) -> None:
+    """Pins StoreError for a disk that takes none, and that taking them back never fails."""
+    now = Words("b" * 32, "1")
+    file = DurableFile(tmp_path / "gone/intent.json")
+    broken: Intents = (
+        MemoryMachine(error=StoreError("full")) if kind == "double" else LastWords(file, HandClock(), now, lambda _text: None)
+    )
+    with pytest.raises(StoreError):
+        broken.declare("reboot", "test")
+    broken.revoke("reboot")

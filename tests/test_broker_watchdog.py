@@ -14,6 +14,7 @@ import pytest
 
 from agent import broker
 from agent.errors import BadRequest
+from agent.model import Json
 from tests.brokers import wait_for
 
 USER = ("setpriv", "--reuid", "gatewarden", "--regid", "gatewarden", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all")
@@ -58,11 +59,11 @@ def test_what_is_not_there_is_told_as_the_kernel_does(socket: Path) -> None:
 @pytest.mark.parametrize("name", ["watchdog", "watchdog0", "watchdog99"])
 def test_names_of_watchdogs(name: str) -> None:
     """Pins what may be opened."""
-    assert broker.watchdog_name(name) == name
+    assert broker.checked("watchdog.open", {"device": name})[1] == {"device": name}
 
 
 @pytest.mark.parametrize("name", ["", "watchdog100", "../sda", "watchdog0\n", "watchdog٣", 0, None, ["watchdog0"]])
-def test_nothing_else_may_be_opened(name: object) -> None:
+def test_nothing_else_may_be_opened(name: Json) -> None:
     """Pins that the verb opens watchdogs and no other device."""
     with pytest.raises(BadRequest, match="want watchdog"):
-        broker.watchdog_name(name)  # type: ignore[arg-type]
+        broker.checked("watchdog.open", {"device": name})

@@ -74,7 +74,7 @@ class Daemon:
         stack.callback(worker.close)
         detectors = _detectors(settings)
         acts: dict[str, Action] = {}
-        self._recovering = Recovering(settings, boot, self._clock, detectors, worker.submit, self._incident)
+        self._recovering = Recovering(settings, boot, self._clock, detectors, worker.submit, self._noticed)
         self._pipeline = Pipeline(
             boot_id=boot,
             clock=self._clock,
@@ -143,9 +143,9 @@ class Daemon:
 
     def _overseen(self, boot: str, worker: Worker) -> Overseeing:
         settings, told, recovering = self._settings, self._told, self._recovering
-        guarding = Guarding(settings, boot, self._clock, self._loop, recovering.later, told, self._incident)
+        guarding = Guarding(settings, boot, self._clock, self._loop, recovering.later, told, self._noticed)
         cursor = self._reporting.spool.cursor
-        supervising = Supervising(settings, self._loop, self._clock, self._pipeline, cursor, self._incident)
+        supervising = Supervising(settings, self._loop, self._clock, self._pipeline, cursor, self._noticed)
         mcu = self._mcu(settings.mcu) if settings.mcu else None
         recovering.effects = Consequences(
             keeper=supervising.keeper,
@@ -155,7 +155,7 @@ class Daemon:
             presence=self._reporting.presence,
             submit=worker.submit,
             told=told,
-            say=self._incident_of_worker,
+            say=self._noticed,
         )
         rows = [one for one in (*self._pipeline.detectors, *self._pipeline.policies) if hasattr(one, "row")]
         supervising.views = [*(one.row for one in rows), recovering.view]
@@ -238,8 +238,9 @@ class Daemon:
     def _incident(self, text: str) -> None:
         self._journal.line("warning", "telemetry", {"said": text})
 
-    def _incident_of_worker(self, text: str) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._incident(text))
+    def _noticed(self, text: str) -> None:
+        """From any thread: say what an operator should know of workloads and watchdogs."""
+        self._loop.call_soon_threadsafe(lambda: self._journal.line("warning", "supervision", {"said": text}))
 
     def _say(self, message: str, **fields: Json) -> None:
         self._journal.line("info", message, fields)

@@ -1,4 +1,4 @@
-"""schema: the JSON Schemas of what this agent reads and says: config, status, race reports, every MQTT message and kind of event.
+"""schema: the JSON Schemas of what this agent reads and says: config, status, reports, MQTT messages and kinds of event.
 
 Without a name it lists the names; `all` prints all of them in one object.
 """

@@ -68,7 +68,16 @@ def test_hold_and_resume_are_orders(box: Box, serve: Serve) -> None:
     assert box.agentctl("resume", "--json").json == {"schema": "gatewarden.resume/1", "workload": None, "ended": False}
 
 
-@pytest.mark.parametrize("arguments", [("0m", "--why", "x"), ("soon", "--why", "x"), ("30m",)])
+@pytest.mark.parametrize("arguments", [("30m", "camera-1", "--why", "lens"), ("30m", "--why", "lens", "camera-1")])
+def test_a_hold_of_one_workload_in_either_order(box: Box, serve: Serve, arguments: tuple[str, ...]) -> None:
+    """Pins that the name may stand before or behind the reason."""
+    serve({"hold": [{"result": {"workload": "camera-1", "until": 1_769_860_800.0, "why": "lens"}}]})
+    assert box.agentctl("hold", *arguments).out == "camera-1 is on hold until 2026-01-31T12:00:00.000Z: lens\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("0m", "--why", "x"), ("soon", "--why", "x"), ("30m",), ("30m", "--why", "a", "new", "lens")]
+)
 def test_a_hold_needs_a_time_and_a_reason(box: Box, arguments: tuple[str, ...]) -> None:
     """Pins exit code 2 before anything is asked."""
     assert box.agentctl("hold", *arguments).code == 2

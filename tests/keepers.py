@@ -60,7 +60,8 @@ class Client:
         return self.wait(type="done", id=number, timeout_s=timeout_s)
 
     def state(self, name: str) -> Message:
-        """Give the last state of a workload."""
+        """Give the last state of a workload; waits for the first one."""
+        self.wait(type="state", name=name)
         return self.of(type="state", name=name)[-1]
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ PHASES = {"starting": "start", "reloading": "reload", "stopping": "stop"}
 
 
 class Lifecycle:
-    """One workload. `deadlines` are by what happens then: `start`, `kill`, `stuck`, `retry`, `confirm`."""
+    """One workload. `deadlines` are by what happens then: `start`, `assumed`, `kill`, `stuck`, `retry`, `confirm`."""
 
     def __init__(self, plan: Plan) -> None:
         """Begin stopped, and wanted."""
@@ -93,18 +93,22 @@ class Lifecycle:
         return effects + self._wait(self.budget.later(), now_ns, why)
 
     def adopt(self, pid: int, profile: str, restarts: int, now_ns: int, *, ready: bool) -> Effects:
-        """Take over a process that an earlier keeper started."""
+        """Take over a process that an earlier keeper started.
+
+        If that one did not know it as ready, READY=1 may have been lost with it: after the usual time it is taken as said.
+        """
         self.pid, self.profile, self.restarts, self._began_ns = pid, profile, restarts, now_ns
         self.ready = ready or self.plan.notify == "none"
         if not self.ready:
-            self.deadlines["start"] = now_ns + int(START_S * NS)
+            self.deadlines["assumed"] = now_ns + int(START_S * NS)
         state = "running" if self.ready else "starting"
         return [self.notice("adopted", now_ns, {"pid": pid}), *self.enter(state, "adopted from an earlier keeper", now_ns)]
 
     def now_ready(self, now_ns: int) -> Effects:
         """Note that it works."""
         self.ready = True
-        self.deadlines.pop("start", None)
+        for key in ("start", "assumed"):
+            self.deadlines.pop(key, None)
         return self.enter("running", "", now_ns)
 
     def exited(self, end: Exit, now_ns: int) -> Effects:
@@ -155,11 +159,11 @@ class Lifecycle:
     def due(self, now_ns: int) -> Effects:
         """Do what the deadlines that have passed are there for."""
         acts = {"start": self._late, "kill": self._kill, "stuck": self._stuck, "retry": self._retry}
-        acts["confirm"] = self._unconfirmed
+        acts |= {"confirm": self._unconfirmed, "assumed": self.now_ready}
         effects: Effects = []
         for key in [key for key, at in self.deadlines.items() if at <= now_ns]:
-            del self.deadlines[key]
-            effects += acts[key](now_ns)
+            if self.deadlines.pop(key, None) is not None:  # one of the others may have made it void
+                effects += acts[key](now_ns)
         return effects
 
     def enter(self, state: str, reason: str, now_ns: int) -> Effects:

@@ -46,6 +46,7 @@ class Tender:
         self._memory = Memory(rooms.memory)
         self._fds = FdStore()
         self._sockets: dict[str, NotifySocket] = {}
+        self._untold: list[Data] = []
         self._timer: Timer | None = None
         self._armed_ns: int | None = None
 
@@ -72,12 +73,15 @@ class Tender:
             sock.close()
 
     def act(self, effects: Effects) -> None:
-        """Carry out `effects` and all that follows from them."""
+        """Carry out `effects` and all that follows from them; told is last, when the next keeper would know it, too."""
         while effects:
             self._carry_out_all(effects)
             effects = self._crew.settle(self._clock.mono_ns())
         self._arm()
         self._memory.save({name: self._row(name) for name in self.offspring.processes})
+        untold, self._untold = self._untold, []
+        for message in untold:
+            self.desk.tell(message)
         if self._crew.done:
             self._loop.stop()
 
@@ -179,7 +183,7 @@ class Tender:
             with suppress(OSError):  # then it is not confirmed either, and the workload is restarted with the profile
                 atomic.write(self._rooms.profile(effect.name), effect.profile.encode(), 0o640)
         else:
-            self.desk.tell(effect.message)
+            self._untold.append(effect.message)
 
     def _spawned(self, effect: Spawn) -> Effects:
         life = self._crew.lives[effect.name]

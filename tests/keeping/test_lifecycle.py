@@ -56,6 +56,15 @@ def test_ready_in_time_or_not() -> None:
     assert life.state == "stopping"
 
 
+def test_an_adopted_one_is_not_ended_for_a_ready_that_was_lost() -> None:
+    """Pins that READY=1 said to a keeper that died at that moment costs no workload."""
+    life = Lifecycle(plan(notify="ready"))
+    life.adopt(10, "", 3, 0, ready=False)
+    assert (life.state, life.restarts) == ("starting", 3)
+    assert told(life.due(int(START_S * NS)), "state")[0]["state"] == "running"
+    assert life.due_ns is None
+
+
 def test_what_it_says_of_itself() -> None:
     """Pins the phases: reloading and back, stopping, and that WATCHDOG_USEC and EXTEND_TIMEOUT_USEC are told with the beats."""
     life = running()

@@ -5,7 +5,8 @@
 | beats (sd_notify, a counter file, a probe) | each beat |
 | starts, reloads, or its machine is starved, within its deadline | nothing is wanted of it until that deadline |
 | is being started again by its parent, or that parent does not answer | likewise, up to 15 min after its last report |
-| has no liveness in this phase ("not proven") | each tick while its process lives |
+| has no liveness in this phase ("not proven", or a probe that asks) | each tick while its process lives |
+| fails its probe | nothing: no feed until it answers well |
 | stopped without a hold, failed to beat in time | nothing: no feed until it works |
 | not `required`, or on hold | nothing is wanted of it |
 """
@@ -38,7 +39,9 @@ _NS = 1_000_000_000
 
 def sign(row: Data) -> tuple[Sign, float]:
     """Give what a workload's row of `agentctl workloads` proves between two beats, and for how many seconds it is excused."""
-    state, margin = row.get("state"), narrow.number(row.get("margin_s"))
+    state, margin, causes = row.get("state"), narrow.number(row.get("margin_s")), row.get("causes")
+    if isinstance(causes, list) and "health_check" in causes:
+        return "silent", 0.0
     if state in RESTARTED:
         return ("excused", _PATIENCE_S) if row.get("parent") == "keeper" else ("reports", 0.0)
     if state not in LIVES:

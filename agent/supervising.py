@@ -115,7 +115,8 @@ class Supervising:
         parent = "keeper" if work.command else "unit" if work.unit else "container"
         reason = row.reason or (self._unheard() if work.command and row.state == "unknown" else "")
         more: Data = {"parent": parent, "required": work.required, "reason": reason, "ready": row.ready, "said": row.said}
-        return {**own, **found, **more}
+        proven: Data = {"proven": bool(found.get("proven")) or work.probe is not None}
+        return {**own, **found, **more, **proven}
 
     def _unheard(self) -> str:
         return self.keeper.why or (

@@ -223,6 +223,7 @@ RUNS: Data = {"state": "running", "phase": "run", "parent": "keeper", "deadline_
         ({"state": "unknown"}, "excused", 20.0),
         ({"state": "unknown", "parent": "unit"}, "reports", 0.0),
         ({"state": "stopped"}, "silent", 0.0),
+        ({"deadline_s": None, "margin_s": None, "causes": ["health_check"]}, "silent", 0.0),
     ],
 )
 def test_what_feeds_the_watchdogs_between_beats(row: Data, how: str, seconds: float) -> None:

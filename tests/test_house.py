@@ -29,7 +29,7 @@ ROWS = (
         *("reporting", "owncost", "placing"),
         *("supervising", "recovering", "guarding", "overseeing", "consequences", "remembering", "actionports"),
         *("watchdogs", "feeding", "guarded", "delegation", "resets", "boots", "lastwords", "lastreset", "tending"),
-        *("mculink", "mcuview"),
+        *("mculink", "mcuview", "rootverbs", "outside"),
     ),
     ("daemon", "broker", "loader", "cli", "keeper", "watch"),
 )

@@ -36,7 +36,7 @@ for name, key in (("places", bytes(4)), ("callbacks", bytes(8))):
 print(json.dumps({"refused": refused, **probe.report(None, probe.snapshot(held.maps))}))
 """
 NAMES = ("jiffies_64", "__start_rodata")  # the second: where the kernel names no variables
-TICKS = ("tick_nohz_handler", "tick_sched_timer")
+TICKS = ("tick_sched_timer", "tick_nohz_handler")  # the second has that work since 6.9, before only without high resolution
 
 
 def first(*names: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from threading import Event as Signal
 from typing import cast
@@ -39,6 +40,7 @@ class Remembering:
         self._later = later
         self._say = say
         self._saved: dict[str, Data] = {}
+        self._pending: dict[str, Data] = {}
         self._failed = ""
 
     def restore(self) -> None:
@@ -53,9 +55,13 @@ class Remembering:
                 self._say(f"{self._files[name].path}: {error}: begun anew")
 
     def save(self) -> None:
-        """Have what changed since the last time written."""
+        """Have what changed since the last time written; what is still in line is written as it is by then."""
         for name, plain in self._changed().items():
-            self._later(lambda name=name, plain=plain: self._write(name, plain))  # type: ignore[misc] # bound here
+            waits = name in self._pending
+            self._pending[name] = plain
+            if not waits and not self._later(partial(self._write, name)):
+                del self._pending[name]
+                self._saved.pop(name, None)
 
     def _changed(self) -> dict[str, Data]:
         now = self._clock.mono_ns()
@@ -64,9 +70,10 @@ class Remembering:
         self._saved |= changed
         return changed
 
-    def _write(self, name: str, plain: Data) -> None:
+    def _write(self, name: str) -> None:
+        """On the worker's thread; a dict gives and takes one item at a time (the interpreter's lock)."""
         try:
-            self._files[name].write(plain)
+            self._files[name].write(self._pending.pop(name))
         except StoreError as error:
             if str(error) != self._failed:
                 self._failed = str(error)

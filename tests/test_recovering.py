@@ -14,7 +14,7 @@ from agent.config import Workload
 from agent.detectors import crash_loop
 from agent.errors import BadRequest, StoreError
 from agent.guarding import sign
-from agent.model import Data, Decision, Finding, Outcome, Sighting
+from agent.model import Data, Decision, Event, Finding, Outcome, Sighting
 from agent.recovering import Recovering, lane
 from agent.remembering import BoundedIntents, Remembering
 from agent.workloads import Owners
@@ -198,6 +198,25 @@ def test_only_what_changed_is_written(tmp_path: Path, clock: HandClock) -> None:
     nowhere.save()
     nowhere.save()
     assert len(said) == 1
+
+
+def test_while_the_disk_hangs_the_newest_waits_alone(tmp_path: Path, clock: HandClock) -> None:
+    """Pins that at most one write of each file is in line, and that it writes what holds by then."""
+    line: list[Callable[[], None]] = []
+    loops = crash_loop.make(crash_loop.Options())
+
+    def later(job: Callable[[], None]) -> bool:
+        line.append(job)
+        return True
+
+    keeping = Remembering(tmp_path, {"crash_loop": loops}, clock, later, pytest.fail)
+    for pid in range(3):
+        data: Data = {"pid": pid, "code": 1, "signal": 0, "replaced_pid": pid + 1}
+        loops.see(Event(BOOT, pid + 1, clock.ns, 0.0, "keeper_link", "workload.exit", "camera-1", "warning", data))
+        keeping.save()
+    assert len(line) == 1
+    line[0]()
+    assert len(json.loads((tmp_path / "crash_loop.json").read_text())["workloads"]["camera-1"]) == 3
 
 
 def test_last_words_do_not_wait_for_ever() -> None:

@@ -21,7 +21,7 @@ from agent.model import Data
 from agent.ports import Done
 
 LINE = 64 * 1024
-ORDER_S = 45.0  # a keeper gives a workload 10 s after SIGTERM, and its replacement as long again to be ready
+ORDER_S = 75.0  # a workload that asks for patience gets a minute to stop, and 5 s more show that it cannot be killed
 SOONEST_S, LATEST_S = 0.25, 5.0  # between two attempts to connect
 _UNSENT = 256 * 1024
 _CHUNK = 64 * 1024

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Condition, Thread
 
-_ROOM = 32  # jobs in line, of all keys together; policies keep their number far below
+_ROOM = 256  # jobs in line, of all keys together: some of each of the 64 workloads that there can be
 _LANES = 8  # threads at once
 _CLOSE_S = 5.0
 

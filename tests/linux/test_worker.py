@@ -39,15 +39,15 @@ def test_a_job_that_hangs_holds_up_its_own_key_alone() -> None:
 
 
 def test_there_is_an_end_to_waiting() -> None:
-    """Pins the bounds: eight threads, and at most 32 jobs in line; what waited runs when a thread is free; threads end."""
+    """Pins the bounds: eight threads, and at most 256 jobs in line; what waited runs when a thread is free; threads end."""
     worker, stuck = Worker("test"), threading.Event()
     done = list[str]()
     before = threading.active_count()
     for number in range(8):
         worker.submit(f"key-{number}", waiting(stuck))
     worker.submit("late", lambda: done.append("late"))
-    accepted = sum(worker.submit("key-0", lambda: None) for _ in range(40))
-    assert accepted <= 32
+    accepted = sum(worker.submit("key-0", lambda: None) for _ in range(300))
+    assert 200 < accepted <= 256
     assert threading.active_count() - before == 8
     stuck.set()
     worker.close()

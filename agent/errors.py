@@ -11,7 +11,8 @@
     ├── NotRunning             nobody answers on the control socket
     ├── Busy                   somebody listens there, but has no place for this caller now
     ├── Refused                a request that this caller may not make
-    └── BadRequest             a request that is not of the protocol's form
+    ├── BadRequest             a request that is not of the protocol's form
+    └── BitstreamError         video bytes that their standard does not allow, or above a limit of ours
 
 Foreign errors (OSError, sqlite3.Error, pydantic.ValidationError, …) are translated once, where they enter, with the
 cause chained. "Nothing to see" is not an error, and "unsupported" is not "healthy".
@@ -100,3 +101,7 @@ class Refused(GatewardenError):
 
 class BadRequest(GatewardenError):
     """A request with an unknown verb, a wrong type or too many bytes."""
+
+
+class BitstreamError(GatewardenError):
+    """Video bytes that cannot be what they should be: cut off, out of the standard's range, or larger than we decode."""

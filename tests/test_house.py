@@ -23,7 +23,7 @@ AGENT = ROOT / "agent"
 ROWS = (
     ("model", "errors", "kinds", "histogram", "layout", "narrow", "regular", "looping"),
     ("ports", "kernelnames", "config", "place", "atomic"),
-    ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider", "keeping", "mcu"),
+    ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider", "keeping", "mcu", "video"),
     (
         *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads"),
         *("reporting", "owncost", "placing"),

@@ -10,13 +10,13 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from agent import config, kinds
-from agent.commands import _messages, _race_shapes
+from agent.commands import _messages, _race_shapes, _video_shapes
 from agent.commands._shapes import Event, Held, Metrics, Resumed, Status, Watchdogs, Workloads
 from agent.model import Data
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ROOTS: dict[str, type] = {**_messages.SHAPES, **_race_shapes.SHAPES, "event": Event, "metrics": Metrics, "status": Status}
-_ROOTS |= {"workloads": Workloads, "watchdog": Watchdogs, "hold": Held, "resume": Resumed}
+_ROOTS |= _video_shapes.SHAPES | {"workloads": Workloads, "watchdog": Watchdogs, "hold": Held, "resume": Resumed}
 
 
 def names() -> tuple[str, ...]:

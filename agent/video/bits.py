@@ -1,4 +1,4 @@
-"""Bits of a payload, most significant first, as H.264, HEVC and AV1 write them. What is not there raises, nothing loops for long."""
+"""Bits of a payload, most significant first, as H.264, HEVC and AV1 write them. What is not there raises; no loop is long."""
 
 from __future__ import annotations
 

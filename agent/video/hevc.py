@@ -156,6 +156,9 @@ class Pps:
     tiles: tuple[int, ...]
     """Columns, rows, uniform or not, then their sizes; empty for one tile."""
     entropy_coding_sync_enabled_flag: bool
+    deblocking: tuple[int, ...]
+    """Loop filter across slices; then, where it is controlled: override, disabled, beta and tc offsets."""
+    scaling_lists: Lists | None
 
 
 def kind(unit: bytes) -> int:
@@ -228,17 +231,20 @@ def parse_pps(unit: bytes) -> Pps:
     """Read a PPS."""
     bits = _opened(unit)
     ids = bits.ue("pps_pic_parameter_set_id", 63), bits.ue("pps_seq_parameter_set_id", 15)
-    head = bits.flag(), bits.flag(), bits.u(3), bits.flag(), bits.flag()
+    dependent, output, extra = bits.flag(), bits.flag(), bits.u(3)
+    hiding = bits.flag(), bits.flag()
     l0, l1 = (bits.ue(f"num_ref_idx_{name}_default_active_minus1", 14) for name in ("l0", "l1"))
     qp = bits.se("init_qp_minus26", -74, 25)
     intra, skipping = bits.flag(), bits.flag()
     depth = bits.ue("diff_cu_qp_delta_depth", 3) if bits.flag() else -1
-    offsets = (bits.se(f"pps_{plane}_qp_offset", -12, 12) for plane in ("cb", "cr"))
-    cb, cr = offsets
+    cb, cr = (bits.se(f"pps_{plane}_qp_offset", -12, 12) for plane in ("cb", "cr"))
     flags = bits.flag(), bits.flag(), bits.flag(), bits.flag()
     tiled, synchronised = bits.flag(), bits.flag()
     tiles = hevc_sets.tiles(bits) if tiled else ()
-    return Pps(*ids, *head, l0, l1, qp, intra, skipping, depth, cb, cr, flags, tiles, synchronised)
+    head = *ids, dependent, output, extra, *hiding
+    deblocking = hevc_sets.deblocking(bits)
+    lists = hevc_sets.scaling(bits) if bits.flag() else None
+    return Pps(*head, l0, l1, qp, intra, skipping, depth, cb, cr, flags, tiles, synchronised, deblocking, lists)
 
 
 def pps_id_of_slice(head: bytes) -> int | None:

@@ -163,3 +163,13 @@ def tiles(bits: Bits) -> tuple[int, ...]:
     sizes = () if uniform else tuple(bits.ue("tile size minus 1", 2**16) for _ in range(columns + rows))
     bits.skip(1)
     return columns, rows, uniform, *sizes
+
+
+def deblocking(bits: Bits) -> tuple[int, ...]:
+    """Read how pictures are deblocked: the filter across slices, and what pictures may do about it."""
+    across = bits.u(1)
+    if not bits.flag():
+        return (across,)
+    override, disabled = bits.u(1), bits.u(1)
+    offsets = () if disabled else (bits.se("pps_beta_offset_div2", -6, 6), bits.se("pps_tc_offset_div2", -6, 6))
+    return across, override, disabled, *offsets

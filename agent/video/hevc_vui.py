@@ -57,9 +57,9 @@ def _vui(bits: Bits, sub_layers: int) -> Vui:
         location = (bits.ue("chroma_sample_loc_type_top_field", 5), bits.ue("chroma_sample_loc_type_bottom_field", 5))
     fields = bits.flag(), bits.flag(), bits.flag()
     display = window(bits) if bits.flag() else (0, 0, 0, 0)
-    clock = _clock(bits, sub_layers) if bits.flag() else (0, 0, -1, ())
+    units, scale, ticks, hrd = _clock(bits, sub_layers) if bits.flag() else (0, 0, -1, ())
     restriction = _restriction(bits) if bits.flag() else ()
-    return Vui(aspect, sar, overscan, *signal, location, *fields, display, *clock, restriction)
+    return Vui(aspect, sar, overscan, *signal, location, *fields, display, units, scale, ticks, hrd, restriction)
 
 
 def _signal(bits: Bits) -> tuple[int, bool, int, int, int]:

@@ -12,7 +12,7 @@ _HVCC_ARRAY, _LENGTH = 3, 2
 
 
 def annex_b(data: bytes) -> Iterator[bytes]:
-    """Yield the NAL units between start codes, without the zeros that may follow them; what comes before the first is no unit."""
+    """Yield the NAL units between start codes, without zeros after them; what comes before the first is no unit."""
     start = data.find(_START)
     while start >= 0:
         following = data.find(_START, start + 3)
@@ -33,7 +33,7 @@ def first(data: bytes, most: int) -> Iterator[bytes]:
 
 
 def sized(data: bytes, length_size: int) -> Iterator[bytes]:
-    """Yield the NAL units that have their length before them (`length_size` bytes). Raises BitstreamError where one is cut off."""
+    """Yield the NAL units that have their length before them (`length_size` bytes). Raises BitstreamError for one cut off."""
     at = 0
     while at < len(data):
         start = at + length_size

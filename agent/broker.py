@@ -3,8 +3,7 @@
     python -m agent.broker --config FILE [--idle-exit]
 
 Listens on the socket that systemd passed, else on `<runtime_dir>/broker.sock`; ends after 30 s without a request when it
-was socket-activated or told so. Adding a verb: a function below, a line in `VERBS` with the check of each argument, a method in
-`agent/linux/brokerclient.py`, a paragraph in docs/security.md.
+was socket-activated or told so. The verbs are in `agent/rootverbs/`.
 """
 
 from __future__ import annotations
@@ -12,134 +11,28 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
-import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from agent.collider import target as places
+from agent import rootverbs
 from agent.errors import BadRequest, GatewardenError, Refused
-from agent.linux import kallsyms, kmsg, pstore, unixserver, watchdog, wire
-from agent.linux.brokerclient import ADDRESSES
-from agent.linux.child import Measurement
+from agent.linux import unixserver, wire
 from agent.linux.journal import StderrJournal
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import Listener, Reply
 from agent.linux.timers import Timer
 from agent.linux.unixserver import Credentials
-from agent.model import Data, Json, Severity
+from agent.model import Data, Severity
 from agent.place import DEFAULT_CONFIG, find, require_trust
 from agent.ports import Journal
+from agent.rootverbs import Verb
 
 USER = "gatewarden"
 IDLE_S = 30.0
-MEASURED_S = 120.0  # of one measurement
-MEASUREMENT = Measurement()
-
-
-class Given(NamedTuple):
-    """What a verb gives: a result, and a file descriptor to hand over."""
-
-    result: Json
-    fd: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """`run` is called with exactly the arguments named here, each as its check gave it; a check raises BadRequest."""
-
-    arguments: Mapping[str, Callable[[Json], object]]
-    run: Callable[..., Given]
-
-
-def kmsg_open() -> Given:
-    """Open the kernel's log for reading and hand it over."""
-    try:
-        return Given(None, kmsg.open_kmsg())
-    except OSError as error:
-        raise GatewardenError(f"/dev/kmsg: {error.strerror}") from error
-
-
-def ksym(addresses: list[int]) -> Given:
-    """Name kernel addresses: a list of `name+0x1f [module]` or null, in their order."""
-    return Given(list(kallsyms.read(addresses)))
-
-
-def kernel_addresses(value: Json) -> list[int]:
-    """Check 1 to 256 unsigned 64-bit integers."""
-    if not isinstance(value, list) or not 1 <= len(value) <= ADDRESSES:
-        raise BadRequest(f"addresses: a list of 1 to {ADDRESSES} integers is needed")
-    numbers = [item for item in value if type(item) is int and 0 < item < 1 << 64]
-    if len(numbers) < len(value):
-        raise BadRequest("addresses: only integers from 1 to 2^64 - 1 are allowed")
-    return numbers
-
-
-def watchpoint(what: str, target: str, seconds: float) -> Given:
-    """Start `agentctl race prove|hunt` in a child and hand over the pipe that its JSON comes out of.
-
-    The caller gets a result, never a watchpoint: whoever holds the fd of one could arm it again without its budget.
-    """
-    if what == "hunt":
-        return Given(None, MEASUREMENT.start(["race", "hunt", "--json", f"--seconds={seconds}", f"--module={target}"]))
-    parsed = places.parse(target)
-    return Given(None, MEASUREMENT.start(["race", "prove", "--json", f"--seconds={seconds}", parsed.text]))
-
-
-def watchdog_open(device: str) -> Given:
-    """Open a watchdog and hand it over: from then on it counts, and its holder must feed it."""
-    path = f"/dev/{device}"
-    try:
-        return Given(None, watchdog.open_fd(path))
-    except OSError as error:
-        return Given({"errno": error.errno})  # busy, absent, …: the caller has a state for each
-
-
-def watchdog_name(value: Json) -> str:
-    """Check the name of a watchdog's device file."""
-    if not isinstance(value, str) or not re.fullmatch(r"watchdog[0-9]{0,2}", value, re.ASCII):
-        raise BadRequest("device: want watchdog or watchdogN")
-    return value
-
-
-def pstore_read() -> Given:
-    """Give the dumps that the kernel kept over a reset: a key, the reason, and the words of a panic. Nothing else of them."""
-    try:
-        return Given([list[Json](record.plain()) for record in pstore.read()])
-    except OSError as error:
-        raise GatewardenError(f"{error.filename}: {error.strerror}") from error
-
-
-def measuring(value: Json) -> str:
-    """Check what to measure."""
-    if value not in {"prove", "hunt"} or not isinstance(value, str):
-        raise BadRequest("what: want prove or hunt")
-    return value
-
-
-def watched(value: Json) -> str:
-    """Check a place, or a module's name (empty: any)."""
-    if not isinstance(value, str) or not re.fullmatch(r"[*\w.$:+-]{0,256}", value, re.ASCII):
-        raise BadRequest("target: want [*]SYMBOL[+OFF][:LEN], or the name of a module")
-    return value
-
-
-def measured_s(value: Json) -> float:
-    """Check how long."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MEASURED_S:
-        raise BadRequest(f"seconds: want a number above 0 .. {MEASURED_S:g}")
-    return float(value)
-
-
-VERBS: Mapping[str, Verb] = {
-    "kmsg.open": Verb({}, kmsg_open),
-    "ksym": Verb({"addresses": kernel_addresses}, ksym),
-    "pstore.read": Verb({}, pstore_read),
-    "watchdog.open": Verb({"device": watchdog_name}, watchdog_open),
-    "watchpoint": Verb({"what": measuring, "target": watched, "seconds": measured_s}, watchpoint),
-}
+VERBS = rootverbs.table(DEFAULT_CONFIG)
 
 
 def authorise(caller: Credentials) -> None:
@@ -206,7 +99,7 @@ class IdleExit:
         self.timer = self.loop.once(self.seconds, self._expired, "broker.idle")
 
     def _expired(self) -> None:
-        if (self.listener is not None and self.listener.busy) or MEASUREMENT.busy:
+        if (self.listener is not None and self.listener.busy) or rootverbs.busy():
             self.rearm()
         else:
             self.loop.stop()
@@ -219,11 +112,12 @@ def serve(config: Path, idle_s: float | None, journal: Journal) -> None:
     path = find(config).broker
     given = unixserver.inherited()
     idle = IdleExit(loop, idle_s or IDLE_S) if idle_s or given else None
+    verbs = rootverbs.table(config, partial(journal.line, "info", "broker errand"))
 
     def handle(line: bytes, caller: Credentials) -> Reply:
         if idle is not None:
             idle.rearm()
-        return answer(line, caller, journal)
+        return answer(line, caller, journal, verbs)
 
     listener = unixserver.serve(loop, given or unixserver.listen(path), handle, "broker")
     if idle is not None:

@@ -50,17 +50,22 @@ class Place:
 
 def find(config: Path) -> Place:
     """Read `config`; without the default file the defaults hold. Raises ConfigError."""
+    return parse(read(config), config)
+
+
+def read(config: Path) -> bytes:
+    """Give the text of `config`, none if it is the default file and absent. Raises ConfigError."""
     try:
         raw = regular.read(config, _LIMIT + 1)
     except FileNotFoundError as error:
         if config == DEFAULT_CONFIG:
-            return Place()
+            return b""
         raise _fault(config, 0, "file", "does not exist") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise _fault(config, 0, "file", f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(raw) > _LIMIT:
         raise _fault(config, 0, "file", f"is larger than {_LIMIT} bytes")
-    return parse(raw, config)
+    return raw
 
 
 def exposed(config: Path) -> tuple[str, str] | None:
@@ -92,29 +97,33 @@ def require_trust(config: Path) -> None:
         raise _fault(config, 0, "file", f"{found[0]}, and root would follow its paths; as root: {found[1]}")
 
 
-def parse(raw: bytes, config: Path) -> Place:
-    """Read the text of a configuration. Raises ConfigError."""
+def document(raw: bytes, config: Path) -> dict[str, object]:
+    """Read the text of a configuration as a TOML tree of any content. Raises ConfigError."""
     import tomllib  # noqa: PLC0415 - the keeper needs `require_trust` alone, and every MiB of it lasts
 
     # The time of tomllib grows with the square of a line made of dots.
     if any(len(line) > _LINE_LIMIT for line in raw.split(b"\n")):
         raise _fault(config, 0, "syntax", f"a line has more than {_LINE_LIMIT} bytes")
     try:
-        document = tomllib.loads(raw.decode("utf-8-sig"))
+        return tomllib.loads(raw.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         found = _AT_LINE.search(str(error))
         raise _fault(config, int(found[1]) if found else 0, "syntax", str(error)) from error
     except (UnicodeDecodeError, RecursionError) as error:
         raise _fault(config, 0, "syntax", "not a TOML document in UTF-8") from error
+
+
+def parse(raw: bytes, config: Path) -> Place:
+    """Read where things are kept from the text of a configuration. Raises ConfigError."""
+    tree = document(raw, config)
     blank = Place()
-    btf = _text(document, "bpf", "btf_path", "", config)
+    btf = _text(tree, "bpf", "btf_path", "", config)
     state, runtime, bpffs = (
-        Path(_text(document, "paths", key, str(getattr(blank, key)), config))
-        for key in ("state_dir", "runtime_dir", "bpffs_dir")
+        Path(_text(tree, "paths", key, str(getattr(blank, key)), config)) for key in ("state_dir", "runtime_dir", "bpffs_dir")
     )
     return Place(
-        _text(document, "gateway", "site", blank.site, config),
-        _text(document, "gateway", "name", blank.name, config),
+        _text(tree, "gateway", "site", blank.site, config),
+        _text(tree, "gateway", "name", blank.name, config),
         state,
         runtime,
         bpffs,

@@ -7,15 +7,23 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent.errors import NotRunning
+from agent.linux import errands
 from agent.linux.pstore import Record
+from agent.linux.servicestate import ServiceState, from_plain
 from agent.linux.unix import ask, ask_fd, ask_maybe_fd
 from agent.model import Data
 
 ADDRESSES = 256  # of one `ksym` request
+REASON = 200  # characters of a reboot's
+ERRAND_S = 110.0  # a little more than what the broker gives a unit
 
 
 class BrokerClient:
-    """Asks on `path`; every call takes at most `timeout_s` and raises NotRunning, Refused or BadRequest."""
+    """Asks on `path`; every call takes at most `timeout_s` and raises NotRunning, Refused or BadRequest.
+
+    What services and ports are told to do takes as long as they take, at most `ERRAND_S`.
+    """
 
     def __init__(self, path: Path, timeout_s: float = 5.0) -> None:
         self._path = path
@@ -61,17 +69,33 @@ class BrokerClient:
         return ask_fd(self._path, request, self._timeout_s)[1]
 
     def unit(self, verb: str, name: str) -> str:
-        """Have systemd start, stop or restart a unit that the configuration names; give what it says."""
-        return str(ask(self._path, {"verb": "unit", "action": verb, "name": name}, self._timeout_s) or "")
+        """Have systemd start, stop or restart a unit that the configuration names, and wait for it; give what was done."""
+        return self._errand({"verb": "unit", "action": verb, "name": name})
+
+    def unit_state(self, name: str) -> ServiceState:
+        """Ask how a unit is that the configuration names."""
+        return from_plain(ask(self._path, {"verb": "unit", "action": "state", "name": name}, self._timeout_s))
 
     def container_restart(self, name: str) -> str:
-        """Have a container that the configuration names restarted; give what docker or podman says."""
-        return str(ask(self._path, {"verb": "container", "action": "restart", "name": name}, self._timeout_s) or "")
+        """Have a container that the configuration names restarted, and wait for it; give what was done."""
+        return self._errand({"verb": "container", "action": "restart", "name": name})
+
+    def container_state(self, name: str) -> ServiceState:
+        """Ask how a container is that the configuration names."""
+        return from_plain(ask(self._path, {"verb": "container", "action": "state", "name": name}, self._timeout_s))
 
     def usb_reset(self, port: str) -> str:
-        """Reset the device at a stable USB port path."""
-        return str(ask(self._path, {"verb": "usb.reset", "port": port}, self._timeout_s) or "")
+        """Reset the device at a USB port that the configuration names, or switch the port if there is none."""
+        return self._errand({"verb": "usb.reset", "port": port})
 
     def reboot(self, reason: str) -> str:
-        """Start an orderly reboot."""
-        return str(ask(self._path, {"verb": "reboot", "reason": reason}, self._timeout_s) or "")
+        """Begin an orderly reboot; a broker that ends without a word is one that the reboot has ended."""
+        request: Data = {"verb": "reboot", "reason": reason[:REASON] or "no reason told"}
+        fd = ask_fd(self._path, request, self._timeout_s)[1]
+        try:
+            return errands.result(fd, ERRAND_S)
+        except NotRunning as error:
+            return f"begun; {error}"
+
+    def _errand(self, request: Data) -> str:
+        return errands.result(ask_fd(self._path, request, self._timeout_s)[1], ERRAND_S)

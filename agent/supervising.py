@@ -208,7 +208,7 @@ def _nobody(_name: str, _number: int) -> None:
 
 
 def _known(workload: Workload) -> Data:
-    counted = workload.probe is not None and workload.probe.file is not None  # other checks are answers, no beats
+    counted = workload.probe is not None and workload.probe.counts  # other checks are answers, no beats
     beats = workload.notify == "watchdog" or counted
     liveness = "watchdog" if beats else workload.notify
     return {"deadline_s": workload.deadline_s, "liveness": liveness}

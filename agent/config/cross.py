@@ -125,6 +125,29 @@ def _runs(index: int, row: dict[str, Any]) -> Iterator[Fault]:
     if isinstance(probe, dict) and sum(way in probe for way in _PROBES) != 1:
         said = f"has {' and '.join(way for way in _PROBES if way in probe) or 'nothing to ask'}"
         yield Fault(("workload", index, "probe"), said, f"exactly one of {', '.join(_PROBES)}")
+    if isinstance(probe, dict):
+        yield from _probe(index, probe)
+
+
+def _probe(index: int, probe: dict[str, Any]) -> Iterator[Fault]:
+    """Look at what a health check asks: a URL that parses, a port that exists, a counter on a page."""
+    if "counter" in probe and "http" not in probe:
+        yield Fault(("workload", index, "probe", "counter"), "needs http", "both or none")
+    url = probe.get("http")
+    for way, text in (
+        ("http", url),
+        *((way, f"x://{probe.get(way)}") for way in ("tcp", "grpc") if isinstance(probe.get(way), str)),
+    ):
+        if isinstance(text, str) and not _asks(text):
+            yield Fault(("workload", index, "probe", way), "names no host and port", "a host, and a port of 1 .. 65535")
+
+
+def _asks(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _order(rows: list[tuple[int, dict[str, Any]]]) -> Iterator[Fault]:

@@ -21,12 +21,20 @@ class HealthProbe:
     """HOST:PORT that takes connections."""
     grpc: HostPort | None = None
     """HOST:PORT that answers SERVING to grpc.health.v1.Health/Check."""
+    counter: Annotated[str, Pattern(r"[A-Za-z_:][A-Za-z0-9_:]{0,127}", "name of a Prometheus metric")] | None = None
+    """With `http`: a counter of work done on that (Prometheus) page; it is alive while the sum of its samples goes on (Triton:
+    http://HOST:8002/metrics and nv_inference_request_success)."""
     file: File | None = None
     """File with a count of work done: it is alive while the count, or the file's time, goes on."""
     period_s: Annotated[float, Gt(0), Le(3)] = 3.0
     """Seconds between two checks."""
     timeout_s: Annotated[float, Gt(0), Le(60)] = 2.0
     """Seconds within which an answer must come."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it tells of work done, which is a beat; an answer is none."""
+        return self.file is not None or self.counter is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@
     ├── Busy                   somebody listens there, but has no place for this caller now
     ├── Refused                a request that this caller may not make
     ├── BadRequest             a request that is not of the protocol's form
-    └── BitstreamError         video bytes that their standard does not allow, or above a limit of ours
+    ├── BitstreamError         video bytes that their standard does not allow, or above a limit of ours
+    └── DecoderFailed          one way of decoding did not take a packet, or is gone; carries which of both
 
 Foreign errors (OSError, sqlite3.Error, pydantic.ValidationError, …) are translated once, where they enter, with the
 cause chained. "Nothing to see" is not an error, and "unsupported" is not "healthy".
@@ -105,3 +106,13 @@ class BadRequest(GatewardenError):
 
 class BitstreamError(GatewardenError):
     """Video bytes that cannot be what they should be: cut off, out of the standard's range, or larger than we decode."""
+
+
+class DecoderFailed(GatewardenError):
+    """A decoder refused one packet (`final` is False), or cannot go on: it is absent, hangs, or its process has ended."""
+
+    def __init__(self, reason: str, what: str, *, final: bool) -> None:
+        """Keep the reason in one word (error, absent, hang, dead) beside the text."""
+        self.reason = reason
+        self.final = final
+        super().__init__(what)

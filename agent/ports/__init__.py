@@ -22,11 +22,13 @@ from agent.ports.machine import (
     Watchpoints,
     WatchSpot,
 )
+from agent.ports.video import Decoder, Packet, Picture, Stages
 
 __all__ = [
     "Action",
     "Archive",
     "Clock",
+    "Decoder",
     "Detector",
     "Done",
     "Hook",
@@ -38,9 +40,12 @@ __all__ = [
     "Machine",
     "Maps",
     "Mcu",
+    "Packet",
+    "Picture",
     "Policy",
     "Probe",
     "Remembers",
+    "Stages",
     "Standing",
     "Store",
     "Timed",

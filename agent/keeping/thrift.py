@@ -20,6 +20,7 @@ class Thrift:
         """Whether one more may pass now."""
         if len(self._said) >= _KEYS:
             self._said.clear()
+            self._kept_back.clear()
         times = self._said.setdefault(key, deque(maxlen=MOST))
         if len(times) == MOST and now_ns - times[0] < WINDOW_NS:
             self._kept_back[key] = self._kept_back.get(key, 0) + 1

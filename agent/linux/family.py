@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,12 +70,14 @@ def _descends(found: Stat | None, main: int, root: Path) -> bool:
 
 
 def children(root: Path = PROC) -> list[int]:
-    """Give the children of this process, oldest first."""
+    """Give the children of this process, oldest first; none if that cannot be read."""
     own = str(os.getpid())
     try:
         return [int(pid) for pid in (root / own / "task" / own / "children").read_text().split()]
-    except OSError:  # CONFIG_PROC_CHILDREN is off
-        return [pid for pid in pids(root) if (found := stat(pid, root)) and found.parent == os.getpid()]
+    except OSError:  # CONFIG_PROC_CHILDREN is off, or no descriptor is left
+        with suppress(OSError):
+            return [pid for pid in pids(root) if (found := stat(pid, root)) and found.parent == os.getpid()]
+        return []
 
 
 def pids(root: Path = PROC) -> Iterator[int]:

@@ -14,6 +14,7 @@ from agent.linux.loop import EpollLoop
 CLIENTS = 8
 BACKLOG_BYTES = 1 << 20  # of lines that a client has not taken; 512 kept messages are some 150 KiB
 USER = "gatewarden"
+REST_S = 1.0
 _CHUNK = 64 * 1024
 
 
@@ -101,7 +102,7 @@ class KeeperServer:
         self._sock = sock
         self._allowed = {0, os.geteuid(), *_uid_of(USER)}
         sock.setblocking(False)
-        loop.on_readable(sock.fileno(), self._accept, "keeper.sock")
+        self._listen()
 
     @property
     def heard(self) -> bool:
@@ -120,10 +121,19 @@ class KeeperServer:
         self.loop.forget(self._sock.fileno())
         self._sock.close()
 
+    def _listen(self) -> None:
+        if self._sock.fileno() >= 0:
+            self.loop.on_readable(self._sock.fileno(), self._accept, "keeper.sock")
+
     def _accept(self) -> None:
         try:
             sock, _address = self._sock.accept()
         except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:  # no descriptor is left: trying again at once would spin
+            self.loop.forget(self._sock.fileno())
+            self.loop.once(REST_S, self._listen, "keeper.sock")
+            self.loop.report("keeper.sock", error)
             return
         sock.setblocking(False)
         uid = unixserver.credentials(sock).uid

@@ -113,6 +113,9 @@ class Tender:
         if ended is None:
             return
         self._sockets[name].drain()  # its last words, and the descriptors that it leaves
+        if self.offspring.processes[name].pid != ended.pid:  # the last word was MAINPID
+            self.offspring.bury(ended.pid)
+            return
         heirs = self.offspring.left_by(name) if ended.code == 0 and life.state != "stopping" else []
         if heirs and self.offspring.watch(name, heirs[0]):
             self.offspring.bury(ended.pid)
@@ -194,7 +197,10 @@ class Tender:
             why = f"{life.plan.command[0][:200]}: {getattr(error, 'strerror', None) or error}"
             return life.refused(why, self._clock.mono_ns())
         now = self._clock.mono_ns()
-        self.offspring.watch(effect.name, pid)  # a child that is not reaped cannot be gone
+        if not self.offspring.watch(effect.name, pid):  # a child that is not reaped cannot be gone: no descriptor is left
+            with suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+            return life.refused("no descriptor is left to watch it by", now)
         return life.spawned(pid, now)
 
     def _marker(self, name: str) -> bytes:

@@ -19,4 +19,7 @@ def test_keys_without_end_cost_no_memory_without_end() -> None:
     thrift = Thrift()
     for number in range(10_000):
         assert thrift.allows(str(number), 0)
+        for _ in range(MOST):
+            thrift.allows(str(number), 0)
     assert len(thrift._said) <= 4096
+    assert len(thrift._kept_back) <= 4096

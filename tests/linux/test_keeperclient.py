@@ -42,7 +42,7 @@ class Keeper:
         try:
             while True:
                 self.peer, _address = self.server.accept()
-                with self.peer, self.peer.makefile("rb") as lines:
+                with self.peer, self.peer.makefile("rb") as lines, suppress(ConnectionError):  # the client cut it off
                     for line in lines:
                         self._take(json.loads(line))
         except OSError:

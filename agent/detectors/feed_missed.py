@@ -34,7 +34,10 @@ class FeedMissed:
             return ended
         if event.kind not in KINDS:
             return ()
-        self._open[event.subject] = (*self._open.get(event.subject, ()), event.seq)[-16:]
+        known = self._open.get(event.subject)
+        self._open[event.subject] = (*(known or ()), event.seq)[-16:]
+        if known is not None:  # a finding is raised once
+            return ()
         left = f"the machine is reset in {number(event.data, 'left_s'):.0f} s"
         return (self._finding(event, event.subject, f"{_why(event)}; {left}", self._open[event.subject]),)
 

@@ -71,4 +71,4 @@ class Bits:
         """Tell whether there is more than the closing bit and zeros (more_rbsp_data, H.264 7.2)."""
         left = self._end - self._at
         rest = int.from_bytes(self._data[self._at >> 3 :]) & ((1 << left) - 1)
-        return rest & (rest - 1) != 0
+        return rest not in {0, 1 << max(left - 1, 0)}

@@ -78,6 +78,7 @@ class Sps:
     blocks: tuple[int, ...]
     """The six fields from log2_min_luma_coding_block_size_minus3 to max_transform_hierarchy_depth_intra."""
     scaling_lists: Lists | None
+    """Empty: those of the standard; None: none."""
     amp_enabled_flag: bool
     sample_adaptive_offset_enabled_flag: bool
     pcm: tuple[int, ...]
@@ -206,7 +207,7 @@ def parse_sps(unit: bytes) -> Sps:
     order = bits.ue("log2_max_pic_order_cnt_lsb_minus4", 12)
     buffering = hevc_sets.buffering(bits, sub_layers)
     blocks = tuple(bits.ue(name, 5) for name in hevc_sets.BLOCKS)
-    lists = hevc_sets.scaling(bits) if bits.flag() and bits.flag() else None
+    lists = (hevc_sets.scaling(bits) if bits.flag() else ()) if bits.flag() else None
     tools = bits.flag(), bits.flag(), hevc_sets.pcm(bits) if bits.flag() else ()
     sets, long_term = hevc_sets.short_term(bits), hevc_sets.long_term(bits, order + 4) if bits.flag() else ()
     motion, smoothing = bits.flag(), bits.flag()

@@ -13,6 +13,8 @@ from agent.video import av1, h264, hevc
 from agent.video.change import Class, differing, graded
 from agent.video.reading import Codec, Kind, Record, Sequence, Unit, other_codec, pps_of_picture, read, units
 
+_ORDER: tuple[Kind, ...] = ("vps", "sps", "pps", "sequence_header")
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterSet:
@@ -79,6 +81,11 @@ class Sets:
             data = data[other[1] :]
         seen = self._arrivals(index, pts_s, sets if self.codec == self._container else data)
         return replace(seen, change=self._activated(index, pts_s, data))
+
+    def headers(self) -> bytes:
+        """Give all that are known, as Annex B: what a decoder lacks that begins at a picture which brings none of its own."""
+        ordered = sorted(self._units, key=lambda key: _ORDER.index(key[0]))
+        return b"".join(b"\0\0\0\1" + self._units[key] for key in ordered if key[0] != "sequence_header")
 
     def _turn(self, other: Codec) -> None:
         """Go on with another codec; what is active stays until a picture of the new one."""

@@ -10,7 +10,7 @@ _PAYLOAD, _COUNTER = 0x10, 0x0F
 
 
 def packets(stream: bytes | bytearray) -> Iterator[memoryview]:
-    """Yield the packets of a transport stream, as views into it. Raises ValueError where one does not start with a sync byte."""
+    """Yield the packets of a transport stream, as views into it. Raises ValueError for one without a sync byte."""
     view = memoryview(stream)
     for start in range(0, len(view) - SIZE + 1, SIZE):
         if view[start] != SYNC:

@@ -126,7 +126,8 @@ def put_down(found: Keeper) -> None:
     with suppress(OSError, ValueError):
         for row in cast("dict[str, Message]", json.loads((found.folder / "workloads.json").read_text())).values():
             with suppress(OSError):
-                os.killpg(row["pid"], signal.SIGKILL)
+                if row["pid"]:
+                    os.killpg(row["pid"], signal.SIGKILL)
 
 
 @contextmanager

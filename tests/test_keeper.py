@@ -201,6 +201,33 @@ def test_a_workload_is_found_even_if_the_keeper_died_before_it_wrote_it_down(lab
         put_down(first)
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_an_order_outlives_the_keeper(lab_config: LabConfig, number: int) -> None:
+    """Pins that what is on hold or stopped stays so over a crash and an upgrade of the keeper, until resumed or started."""
+    config = lab_config("".join(workload(name, SLEEP) for name in ("held", "stopped", "runs")))
+    first = begin(config)
+    try:
+        with first.client() as client:
+            assert client.order("hold", "held")["ok"]
+            _kill(client, "held")
+            client.wait(type="state", name="held", state="held")
+            assert client.order("stop", "stopped")["ok"]
+            assert client.order("hold", "runs")["ok"]
+        first.process.send_signal(number)
+        wait_for(lambda: first.process.poll() is not None or first.said().count("<6>ready") == 2, first.said)
+        second = begin(config) if number == signal.SIGKILL else first
+        with second.client() as client:
+            assert [client.state(name)["state"] for name in ("held", "stopped", "runs")] == ["held", "stopped", "running"]
+            _kill(client, "runs")
+            client.wait(type="state", name="runs", state="held")
+            assert client.order("resume", "held")["ok"]
+            assert client.order("start", "stopped")["ok"]
+            assert [client.state(name)["state"] for name in ("held", "stopped")] == ["running", "running"]
+        put_down(second)
+    finally:
+        put_down(first)
+
+
 @pytest.mark.parametrize("text", [b'{"a": {"pid": "x"}, "b": 1}', b'{"a": {"pid": 1, "started": 1}}', b"[" * 10_000])
 def test_a_broken_memory_is_no_memory(lab_config: LabConfig, text: bytes) -> None:
     """Pins that whatever lies in workloads.json, the keeper starts, and starts its workloads."""

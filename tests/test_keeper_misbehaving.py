@@ -173,7 +173,7 @@ def test_a_program_that_does_not_exist(lab_config: LabConfig) -> None:
 
 
 def test_a_flood_of_datagrams_is_throttled(lab_config: LabConfig) -> None:
-    """Pins that one that says everything as fast as it can, ever new names too, costs the others nothing and fills no history."""
+    """Pins that one that says everything as fast as it can, by ever new names, costs others nothing and fills no history."""
     everything = r"b'RELOADING=1\nX_GATEWARDEN_EVENT=work.flood_%d\nWATCHDOG_USEC=x' % n"
     code = f"s.send(b'READY=1'); n = 0\nwhile 1: n += 1; s.send({everything}); s.send(b'READY=1')"
     with beside_a_good_one(lab_config, _bad(code, notify="ready")) as (_found, client):

@@ -33,10 +33,12 @@ class Crew:
         return min((at for life in self.lives.values() if (at := life.due_ns) is not None), default=None)
 
     def begin(self, now_ns: int) -> Effects:
-        """Start those that were not adopted, as soon as what they come after is ready."""
+        """Start those that were not adopted, as soon as what they come after is ready; not what an order wants otherwise."""
         effects: Effects = []
         for life in self.lives.values():
-            if life.state == "stopped":
+            if life.state == "stopped" and (life.held or not life.wanted):
+                effects += life.enter("held" if life.held else "stopped", "as an earlier keeper was told", now_ns)
+            elif life.state == "stopped":
                 waits = ", ".join(life.plan.after)
                 effects += life.enter("starting", f"waits for {waits}" if waits else "", now_ns)
         return effects + self.settle(now_ns)

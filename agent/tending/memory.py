@@ -15,13 +15,15 @@ _LIMIT = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One workload as the keeper left it; `started` is its process' start in ticks since boot."""
+    """One workload as the keeper left it; `started` is its process' start in ticks since boot, `pid` None without a process."""
 
-    pid: int
+    pid: int | None
     started: int
     ready: bool = False
     restarts: int = 0
     profile: str = ""
+    held: bool = False
+    wanted: bool = True
 
 
 class Memory:
@@ -49,10 +51,12 @@ class Memory:
         for name, row in rows.items() if isinstance(rows, dict) else ():
             with suppress(TypeError, AssertionError):
                 record = Record(**row)
-                assert type(record.pid) is int
+                assert record.pid is None or (type(record.pid) is int and record.pid > 0)
                 assert type(record.started) is int
                 assert type(record.restarts) is int
                 assert type(record.ready) is bool
                 assert type(record.profile) is str
+                assert type(record.held) is bool
+                assert type(record.wanted) is bool
                 found[name] = record
         return found

@@ -59,7 +59,8 @@ class Tender:
         for name in self._crew.lives:
             self._adopt(name, known.get(name), strays[name])
         for name in known.keys() - self._crew.lives.keys():  # no longer configured
-            self.offspring.dismiss(known[name].pid, known[name].started, STOP_S)
+            if (pid := known[name].pid) is not None:
+                self.offspring.dismiss(pid, known[name].started, STOP_S)
         self.offspring.reap()
         self.act(self._crew.begin(self._clock.mono_ns()))
 
@@ -78,26 +79,34 @@ class Tender:
             self._carry_out_all(effects)
             effects = self._crew.settle(self._clock.mono_ns())
         self._arm()
-        self._memory.save({name: self._row(name) for name in self.offspring.processes})
+        self._memory.save({name: row for name in self._crew.lives if (row := self._row(name)) is not None})
         untold, self._untold = self._untold, []
         for message in untold:
             self.desk.tell(message)
         if self._crew.done:
             self._loop.stop()
 
-    def _row(self, name: str) -> Data:
-        life, process = self._crew.lives[name], self.offspring.processes[name]
+    def _row(self, name: str) -> Data | None:
+        """Give what the next keeper must know; None: that it is to be started says the configuration."""
+        life, process = self._crew.lives[name], self.offspring.processes.get(name)
+        wanted = life.wanted or self._crew.closing  # that this keeper ends is nobody's wish about a workload
+        if process is None and wanted and not life.held:
+            return None
         return {
-            "pid": process.pid,
-            "started": process.started,
+            "pid": process.pid if process else None,
+            "started": process.started if process else 0,
             "ready": life.ready,
             "restarts": life.restarts,
             "profile": life.profile,
+            "held": life.held,
+            "wanted": wanted,
         }
 
     def _adopt(self, name: str, record: Record | None, strays: list[int]) -> None:
         now, life = self._clock.mono_ns(), self._crew.lives[name]
-        if record is not None and self.offspring.watch(name, record.pid):
+        if record is not None:
+            life.held, life.wanted = record.held, record.wanted
+        if record is not None and record.pid is not None and self.offspring.watch(name, record.pid):
             if self.offspring.processes[name].started == record.started:
                 self.act(life.adopt(record.pid, record.profile, record.restarts, now, ready=record.ready))
                 return

@@ -101,9 +101,11 @@ def _refused(path: Path, error: Exception) -> ProbeError:
     number = inner.args[0] if isinstance(inner, termios.error) else getattr(error, "errno", None)
     reason = f"{path}: {os.strerror(number) if isinstance(number, int) else error}"
     if number in {errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EIO}:
-        return Gone(reason, "plug the microcontroller in; ls /dev/serial/by-id lists what is there")
+        return Gone(reason, "plug the microcontroller in; if ls /dev/serial/by-id lists it: the drop-in of docs/mcu.md")
     if number in {errno.EACCES, errno.EPERM}:
-        return NotPermitted(reason, "usermod -aG dialout gatewarden && systemctl restart gatewarden")
+        return NotPermitted(
+            reason, "usermod -aG dialout gatewarden, or the drop-in of docs/mcu.md; systemctl restart gatewarden"
+        )
     if number in {errno.EAGAIN, errno.EBUSY}:
         return ProbeError(f"{path} is in use by another program", f"fuser -v {path} shows it; end it")
     if number in {errno.ENOTTY, errno.EINVAL}:

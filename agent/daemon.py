@@ -22,9 +22,9 @@ from agent.errors import ConfigError, GatewardenError
 from agent.guarding import Guarding
 from agent.linux import child, facts, http, ready, sdnotify, unixserver
 from agent.linux.alarm import Alarm
-from agent.linux.brokerclient import BrokerClient
 from agent.linux.clock import SystemClock, boot_id, chance, nonce
 from agent.linux.clockstep import ClockStep
+from agent.linux.handed import Hands
 from agent.linux.journal import StderrJournal
 from agent.linux.loop import EpollLoop
 from agent.linux.peer import Reply
@@ -32,10 +32,12 @@ from agent.linux.pidwatch import PidWatch
 from agent.linux.unixserver import Credentials
 from agent.linux.worker import Worker
 from agent.model import Json, Sighting
+from agent.outside.outlook import outlook
 from agent.overseeing import Overseeing
 from agent.pipeline import Pipeline
 from agent.place import require_trust
 from agent.policies.response import Response
+from agent.policies.revival import Revival
 from agent.ports import Action, Detector
 from agent.probing import Probing
 from agent.recovering import Recovering
@@ -80,7 +82,7 @@ class Daemon:
             clock=self._clock,
             store=store,
             detectors=detectors,
-            policies=[Response(), self._recovering.ladder],
+            policies=[Response(), self._recovering.ladder, Revival(self._recovering.ladder.held)],
             actions=acts,
             submit=self._recovering.submit,
             back=self._loop.call_soon_threadsafe,
@@ -158,8 +160,10 @@ class Daemon:
             say=self._noticed,
         )
         rows = [one for one in (*self._pipeline.detectors, *self._pipeline.policies) if hasattr(one, "row")]
-        supervising.views = [*(one.row for one in rows), recovering.view]
-        return Overseeing(self._loop, supervising, recovering, guarding, mcu)
+        seen = outlook(settings, self._loop, self._clock, supervising, worker.submit, told, self._incident)
+        seen.services.supervised = recovering.supervised
+        supervising.views = [*(one.row for one in rows), recovering.view, seen.services.row, seen.checking.row]
+        return Overseeing(self._loop, supervising, recovering, guarding, seen, mcu)
 
     def _mcu(self, section: Mcu) -> McuLink:
         from agent.linux.serial import Line  # noqa: PLC0415 - pyserial is imported only where there is an MCU
@@ -227,7 +231,7 @@ class Daemon:
         self._pipeline.take([self._label(found)])
 
     def _recovery(self) -> actions.Recovery:
-        parts, broker = self._overseeing, BrokerClient(self._settings.paths.broker_socket)
+        parts, broker = self._overseeing, Hands(self._settings.paths.broker_socket)
         words = BoundedIntents(parts.guarding.words, self._recovering.later)
         keeper, threads = parts.supervising.keeper, parts.supervising.threads
         return actionports.recovery(self._settings.workload, broker, keeper, parts.mcu, words, threads)

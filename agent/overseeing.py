@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from agent.feeding import Feeder
 from agent.guarding import Guarding
 from agent.linux.loop import EpollLoop
 from agent.model import Data, Json
+from agent.outside.outlook import Outlook
 from agent.ports import Mcu
 from agent.recovering import Recovering
 from agent.supervising import Supervising
@@ -50,12 +51,13 @@ class Overseeing:
     supervising: Supervising
     recovering: Recovering
     guarding: Guarding
+    outlook: Outlook
     mcu: Lease | None = None
 
-    def start(self, supervised: Collection[str] = ()) -> None:
-        """Arm the watchdogs, remember, judge the last reset, and look at the workloads."""
+    def start(self) -> None:
+        """Arm the watchdogs, remember, judge the last reset, and look at the workloads and devices."""
         self.guarding.arm()
-        self.recovering.start(mcu=self.mcu is not None, supervised=supervised)
+        self.recovering.start(mcu=self.mcu is not None)
         if self.mcu is None:
             self._judge()
         else:
@@ -64,10 +66,12 @@ class Overseeing:
             self.loop.once(HELLO_S, self._judge, "last reset")
         self.supervising.beaten = self.guarding.beat
         self.supervising.start(self.guarding.ceiling_s())
+        self.outlook.start(self.supervising.look)
 
     def look(self) -> None:
         """Show the detectors who was held up, and let the ladder come to what is due."""
         self.supervising.look()
+        self.outlook.look()
         self.recovering.tick()
 
     def tick(self) -> None:
@@ -87,6 +91,7 @@ class Overseeing:
 
     def close(self) -> None:
         """Keep what was learned, and give the watchdogs back."""
+        self.outlook.close()
         self.supervising.close()
         self.recovering.close()
         if self.mcu is not None:

@@ -70,6 +70,7 @@ class Recovering:
         self._remembering = Remembering(
             settings.paths.state_dir, those_of(parts), clock, lambda job: submit("memory", job), say
         )
+        self._mcu = False
         self._revision = 0
         self._saved_ns = clock.mono_ns()
         self._held: tuple[bool, frozenset[str]] = (False, frozenset())
@@ -81,12 +82,17 @@ class Recovering:
         """Run `job` behind everything that is being written."""
         return self._submit("memory", job)
 
-    def start(self, *, mcu: bool, supervised: Collection[str] = ()) -> None:
-        """Remember. `mcu`: something can cut the power; `supervised`: the units that systemd restarts itself."""
+    def start(self, *, mcu: bool) -> None:
+        """Remember. `mcu`: something can cut the power."""
+        self._mcu = mcu
         self._remembering.restore()
-        self.ladder.learn(self._settings.workload, mcu=mcu, supervised=supervised)
+        self.supervised(())
         self._announce_kept()
         self._settle_holds()
+
+    def supervised(self, names: Collection[str]) -> None:
+        """Hear which workloads somebody else restarts, too: those are only watched until he gives up."""
+        self.ladder.learn(self._settings.workload, mcu=self._mcu, supervised=names)
 
     def judged(self, cause: str) -> None:
         """Take in how the last boot ended: several that ended soon are a loop."""

@@ -100,6 +100,22 @@ class Supervising:
         pid = self.rows[name].pid
         return f"no process of {name} is known" if pid is None else threads.read(pid)
 
+    def told(self, found: Sequence[Sighting]) -> None:
+        """Take events of workloads whose parent is another than the keeper."""
+        for sighting in found:
+            self._note(sighting)
+        self._pipeline.take(found)
+
+    def shown(self, sighting: Sighting) -> None:
+        """Take a sample of a workload that was seen from outside."""
+        self._note(sighting)
+        self._pipeline.sample(sighting)
+
+    def unknown(self, name: str, why: str) -> None:
+        """Hear that nobody tells how a workload is."""
+        row = self.rows[name]
+        row.state, row.reason = "unknown", why
+
     def status(self) -> dict[str, Data]:
         """Give the rows of the `workloads` part of the status, by name."""
         now = self._clock.mono_ns()

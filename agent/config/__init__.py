@@ -24,7 +24,7 @@ from agent.config.model import (
     Watchdog,
 )
 from agent.config.plain import from_plain, to_plain
-from agent.config.work import HealthProbe, Workload
+from agent.config.work import Device, HealthProbe, Workload
 from agent.model import Data
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Bpf",
     "Budget",
     "Config",
+    "Device",
     "Gateway",
     "HealthProbe",
     "Mcu",

@@ -42,6 +42,9 @@ def faults(tree: dict[str, Any]) -> Iterator[Fault]:
     workloads, streams = _rows(tree.get("workload")), _rows(tree.get("stream"))
     yield from _unique("workload", workloads)
     yield from _unique("stream", streams)
+    devices = _rows(tree.get("device"))
+    yield from _unique("device", devices)
+    yield from _served(devices, tuple(row["name"] for _, row in workloads if isinstance(row.get("name"), str)))
     for index, row in workloads:
         yield from _runs(index, row)
     yield from _order(workloads)
@@ -114,6 +117,19 @@ def _unique(group: str, rows: list[tuple[int, dict[str, Any]]]) -> Iterator[Faul
             seen[name] += 1
             if seen[name] > 1:
                 yield Fault((group, index, "name"), f"another {group} is called {shown(name)}", "a name of its own")
+
+
+def _served(devices: list[tuple[int, dict[str, Any]]], names: tuple[str, ...]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, row in devices:
+        port, name = row.get("usb"), row.get("workload")
+        if isinstance(port, str):
+            if port in seen:
+                yield Fault(("device", index, "usb"), f"another device is at {shown(port)}", "a port of its own")
+            seen.add(port)
+        if isinstance(name, str) and name not in names:
+            said = f"there is no workload {shown(name)}{nearest(name, names)}"
+            yield Fault(("device", index, "workload"), said, ", ".join(names))
 
 
 def _runs(index: int, row: dict[str, Any]) -> Iterator[Fault]:

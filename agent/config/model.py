@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt, Le, MaxLen
 
 from agent.config.constraints import Pattern
 from agent.config.keys import File, Folder, Name
-from agent.config.work import Workload
+from agent.config.work import Device, Workload
 
 _LOOPBACK = r"(?:127\.0\.0\.1|\[::1\]):(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
@@ -227,5 +227,7 @@ class Config:
     """Programs to keep alive."""
     mcu: Mcu | None = None
     """The microcontroller; absent: none."""
+    device: Annotated[tuple[Device, ...], MaxLen(32)] = ()
+    """Devices that must be there."""
     stream: Annotated[tuple[Stream, ...], MaxLen(256)] = ()
     """Camera streams."""

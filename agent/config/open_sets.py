@@ -13,7 +13,7 @@ SETS = {
     "probes": ("timers", "run_queue", "softirq", "irq", "process_exit"),
     "detectors": (
         *("timer_late", "sched_latency", "irq_storm", "softirq_stall", "process_death", "probe_budget"),
-        *("deadline", "crash_loop", "service_loss", "health_check", "feed_missed"),
+        *("deadline", "crash_loop", "service_loss", "health_check", "feed_missed", "device_lost"),
     ),
 }
 """Each open set and what is on by default."""

@@ -1,4 +1,4 @@
-"""The schema of `[[workload]]`, as `agent.config.model` has it of the rest."""
+"""The schema of `[[workload]]` and `[[device]]`, as `agent.config.model` has it of the rest."""
 
 from __future__ import annotations
 
@@ -79,3 +79,15 @@ class Workload:
     """Profiles that it can fall back to, best first."""
     restart: Restart = field(default_factory=Restart)
     """Budget of immediate restarts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One camera or accelerator on USB that must be there: it is reset when it vanishes."""
+
+    name: Name
+    """Unique among the devices."""
+    usb: Annotated[str, Pattern(r"[1-9][0-9]?-[1-9][0-9]?(\.[1-9][0-9]?){0,6}", "stable USB port path, as 1-1.4")]
+    """Its port, which stays the same over reboots: a name in /sys/bus/usb/devices, as "1-1.4"."""
+    workload: Name | None = None
+    """The workload that it serves."""

@@ -5,13 +5,15 @@ An installed agentd is an ordinary user whose /dev holds no such device (Private
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
 from agent.errors import GatewardenError
-from agent.linux import kmsg, pstore, watchdog
+from agent.linux import containers, kmsg, pstore, units, usb, watchdog
 from agent.linux.brokerclient import BrokerClient
 from agent.linux.pstore import Record
+from agent.linux.servicestate import ServiceState
 
 _Given = TypeVar("_Given")
 
@@ -35,6 +37,33 @@ def watchdog_fd(broker: BrokerClient, path: str) -> int:
 def kmsg_fd(broker: BrokerClient) -> int:
     """Open the kernel's log. Raises OSError."""
     return _either(kmsg.open_kmsg, broker.kmsg_fd)
+
+
+def service_state(broker: BrokerClient, unit: str | None, container: str | None) -> ServiceState:
+    """Ask how a unit is, or a container. Raises GatewardenError."""
+    root = os.geteuid() == 0
+    if unit is not None:
+        return units.read(unit) if root else broker.unit_state(unit)
+    return containers.read(container or "") if root else broker.container_state(container or "")
+
+
+class Hands(BrokerClient):
+    """The broker for an agentd that is no root; root in the foreground does it itself, all but the reboot.
+
+    The broker serves user gatewarden alone, and whoever runs agentd by hand as root does not want that machine rebooted.
+    """
+
+    def unit(self, verb: str, name: str) -> str:
+        """Have systemd start, stop or restart a unit."""
+        return units.order(verb, name) if os.geteuid() == 0 else super().unit(verb, name)
+
+    def container_restart(self, name: str) -> str:
+        """Have a container restarted."""
+        return containers.restart(name) if os.geteuid() == 0 else super().container_restart(name)
+
+    def usb_reset(self, port: str) -> str:
+        """Reset a USB port. Raises OSError, too, as root."""
+        return usb.reset(port) if os.geteuid() == 0 else super().usb_reset(port)
 
 
 def dumps(broker: BrokerClient) -> list[Record]:

@@ -87,7 +87,7 @@ class Checking:
             if check.dialogue is not None:
                 check.dialogue.close()
 
-    def row(self, name: str, _now_ns: int) -> Data:
+    def row(self, name: str, now_ns: int) -> Data:  # noqa: ARG002 - of the protocol of views
         """Give what `agentctl workloads` shows of the check of one workload; nothing without one."""
         check = self._checks.get(name)
         if check is None:

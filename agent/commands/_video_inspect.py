@@ -103,6 +103,8 @@ def inspected(video: VideoFile) -> Found:
         if not found.packets:
             raise
         found.damage(str(error))
+    if sets.active is None:
+        found.damage("no picture refers to parameter sets that came: nothing can be decoded")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,9 @@ def library() -> Any:
 def opened(path: Path) -> VideoFile:
     """Open a file. Raises OSError, or BadRequest for what is no video of H.264, HEVC or AV1."""
     av = library()
-    path.open("rb").close()  # the usual words for a file that is not there
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device may never end
+        raise BadRequest(f"{path}: this is no file")
+    path.open("rb").close()  # the usual words for one that may not be read
     try:
         # Lists of other files (HLS, concat) must not make it open anything else than files.
         container = av.open(f"file:{path}", timeout=_TIMEOUT_S, container_options={"protocol_whitelist": "file"})

@@ -121,33 +121,35 @@ def pcm(bits: Bits) -> tuple[int, ...]:
 def short_term(bits: Bits) -> int:
     """Read past the short-term reference picture sets (7.3.7) and give their number: each can lean on the one before it."""
     count = bits.ue("num_short_term_ref_pic_sets", _SETS)
-    pictures = 0
+    deltas: tuple[int, ...] = ()
     for i in range(count):
-        pictures = _leaning(bits, pictures) if i and bits.flag() else _standing(bits)
+        deltas = _leaning(bits, deltas) if i and bits.flag() else _standing(bits)
+        if len(deltas) > _DPB:
+            raise BitstreamError(f"a reference picture set of {len(deltas)} pictures, allowed: {_DPB}")
     return count
 
 
-def _leaning(bits: Bits, pictures: int) -> int:
-    """Read a set told by its difference to one of `pictures` pictures; give how many it has."""
-    bits.skip(1)
-    bits.ue("abs_delta_rps_minus1", 2**15 - 1)
-    found = 0
-    for _ in range(pictures + 1):
-        used = bits.flag()
-        found += used or bits.flag()
-    if found > _DPB:
-        raise BitstreamError(f"a reference picture set of {found} pictures, allowed: {_DPB}")
-    return found
+def _leaning(bits: Bits, deltas: tuple[int, ...]) -> tuple[int, ...]:
+    """Read a set that is told by its difference to another one; give its distances, those before the picture first (7.4.8).
+
+    How long it is follows from the values: a picture whose distance becomes 0 is not in it.
+    """
+    sign = -1 if bits.flag() else 1
+    shift = sign * (bits.ue("abs_delta_rps_minus1", 2**15 - 1) + 1)
+    kept = [delta + shift for delta in (*deltas, 0) if bits.flag() or bits.flag()]
+    return (*sorted((delta for delta in kept if delta < 0), reverse=True), *sorted(delta for delta in kept if delta > 0))
 
 
-def _standing(bits: Bits) -> int:
-    negative, positive = bits.ue("num_negative_pics", _DPB), bits.ue("num_positive_pics", _DPB)
-    if negative + positive > _DPB:
-        raise BitstreamError(f"a reference picture set of {negative + positive} pictures, allowed: {_DPB}")
-    for _ in range(negative + positive):
-        bits.ue("delta_poc_minus1", 2**15 - 1)
-        bits.skip(1)
-    return negative + positive
+def _standing(bits: Bits) -> tuple[int, ...]:
+    counts = bits.ue("num_negative_pics", _DPB), bits.ue("num_positive_pics", _DPB)
+    found: list[int] = []
+    for count, sign in zip(counts, (-1, 1), strict=True):
+        delta = 0
+        for _ in range(count):
+            delta += sign * (bits.ue("delta_poc_minus1", 2**15 - 1) + 1)
+            bits.skip(1)
+            found.append(delta)
+    return tuple(found)
 
 
 def long_term(bits: Bits, order_bits: int) -> tuple[tuple[int, bool], ...]:

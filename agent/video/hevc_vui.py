@@ -35,6 +35,7 @@ class Vui:
     vui_time_scale: int = 0
     vui_num_ticks_poc_diff_one_minus1: int = -1
     hrd: Hrd = ()
+    """Every syntax element of it, as they come."""
     restriction: tuple[int, ...] = ()
     """Three flags, then min_spatial_segmentation_idc and the four limits that follow it."""
 
@@ -82,31 +83,32 @@ def _restriction(bits: Bits) -> tuple[int, ...]:
 
 
 def _hrd(bits: Bits, sub_layers: int) -> Hrd:
-    """Read hrd_parameters(1, sub_layers), E.2.2, as the numbers come."""
-    nal, vcl = bits.flag(), bits.flag()
-    found = [int(nal), int(vcl)]
-    parts = False
-    if nal or vcl:
+    """Read hrd_parameters(1, sub_layers), E.2.2."""
+    found = [bits.u(1), bits.u(1)]
+    kinds, parts = sum(found), False
+    if kinds:
         parts = bits.flag()
-        found += [bits.u(8), bits.u(5), bits.u(1), bits.u(5)] if parts else []
-        found += [bits.u(4), bits.u(4)]
-        found += [bits.u(4)] if parts else []
-        found += [bits.u(5), bits.u(5), bits.u(5)]
+        lengths = (8, 5, 1, 5, 4, 4, 4, 5, 5, 5) if parts else (4, 4, 5, 5, 5)
+        found += [parts, *(bits.u(length) for length in lengths)]
     for _ in range(sub_layers + 1):
-        found += _sub_layer(bits, int(nal) + int(vcl), parts=parts)
+        found += _sub_layer(bits, kinds, parts=parts)
     return tuple(found)
 
 
 def _sub_layer(bits: Bits, kinds: int, *, parts: bool) -> list[int]:
-    general = bits.flag()
-    within = general or bits.flag()
-    found = [int(general), int(within)]
+    found = [bits.u(1)]
+    if not found[0]:
+        found.append(bits.u(1))
     low_delay = False
-    if within:
+    if found[-1]:  # at a fixed rate, by itself or as all of the stream is
         found.append(bits.ue("elemental_duration_in_tc_minus1", 2047))
     else:
         low_delay = bits.flag()
-    count = 1 if low_delay else 1 + bits.ue("cpb_cnt_minus1", 31)
+        found.append(low_delay)
+    count = 1
+    if not low_delay:
+        found.append(bits.ue("cpb_cnt_minus1", 31))
+        count += found[-1]
     for _ in range(kinds * count):
         found += [bits.ue("bit_rate_value_minus1", _UE), bits.ue("cpb_size_value_minus1", _UE)]
         found += [bits.ue("cpb_size_du_value_minus1", _UE), bits.ue("bit_rate_du_value_minus1", _UE)] if parts else []

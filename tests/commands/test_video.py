@@ -168,7 +168,9 @@ def test_what_is_no_video(box: Box, tmp_path: Path, data: bytes, words: str) -> 
 def test_files_that_are_not_there(box: Box, tmp_path: Path) -> None:
     """Pins the system's words for a file that cannot be opened, and a folder."""
     assert "No such file" in box.agentctl("video", "inspect", str(tmp_path / "none.ts")).err
-    assert box.agentctl("video", "inspect", str(tmp_path)).code == 2
+    assert "this is no file" in box.agentctl("video", "inspect", str(tmp_path)).err
+    os.mkfifo(tmp_path / "pipe")
+    assert box.agentctl("video", "inspect", str(tmp_path / "pipe")).code == 2
 
 
 def test_sound_alone(box: Box, tmp_path: Path) -> None:
@@ -198,6 +200,15 @@ def test_damage_is_told(box: Box, tmp_path: Path) -> None:
     found = inspect(box, path)
     assert (found["state"], len(found["damaged"])) == ("degraded", 1)
     assert "16384x16384 is too large" in found["damaged"][0]["what"]
+
+
+def test_a_camera_that_never_sends_an_sps(box: Box, tmp_path: Path) -> None:
+    """Pins that pictures without parameter sets are critical, with the reason."""
+    path = tmp_path / "none.h264"
+    path.write_bytes(annex_b(*(unit for _ in range(50) for unit in (b"\x09\x10", h264_slice()))))
+    found = inspect(box, path)
+    assert (found["state"], found["parameter_sets"]) == ("critical", [])
+    assert "nothing can be decoded" in found["damaged"][0]["what"]
 
 
 def test_without_pyav(box: Box, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -23,9 +24,16 @@ def path(name: str, folder: Path = BUILD) -> Path:
     recipe = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES)).hexdigest()
     if not (made.exists() and stamp.exists() and stamp.read_text() == recipe):
         folder.mkdir(parents=True, exist_ok=True)
-        made.write_bytes(stream(RECIPES[name]))
-        stamp.write_text(recipe)
+        _written(made, stream(RECIPES[name]))
+        _written(stamp, recipe.encode())
     return made
+
+
+def _written(path: Path, data: bytes) -> None:
+    """Write a file at once: others may be making it too."""
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_bytes(data)
+    part.replace(path)
 
 
 def stream(recipe: Recipe) -> bytes:

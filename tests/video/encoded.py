@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +25,9 @@ class Block:
     """One parameter set as `trace_headers` tells it: every syntax element by name."""
 
     kind: str
-    elements: dict[str, int]
+    elements: dict[str, int] = field(default_factory=dict)
+    order: list[tuple[str, int]] = field(default_factory=list)
+    """The same as they come: some stand several times in it."""
 
 
 @cache
@@ -70,9 +72,10 @@ def traced(data: bytes, form: str, folder: Path) -> Iterator[Block]:
         if title:
             if block:
                 yield block
-            block = Block(BLOCKS[title], {}) if title in BLOCKS else None
+            block = Block(BLOCKS[title]) if title in BLOCKS else None
         elif block:
             block.elements[name] = int(value)
+            block.order.append((name, int(value)))
     if block:
         yield block
 

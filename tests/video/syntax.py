@@ -70,19 +70,21 @@ def _points(points: Any) -> dict[str, int]:
 
 def _cycle(values: Any) -> dict[str, int]:
     names = ("delta_pic_order_always_zero_flag", "offset_for_non_ref_pic", "offset_for_top_to_bottom_field")
-    found = named(*names)(values)
+    found = {**named(*names)(values), "num_ref_frames_in_pic_order_cnt_cycle": max(len(values) - 3, 0)}
     return found | {f"offset_for_ref_frame[{i}]": value for i, value in enumerate(values[3:])}
 
 
 def _tools(values: Any) -> dict[str, int]:
-    """Of the common form: with an order hint, and screen content and motion vectors left to each frame."""
+    """Three forms: with an order hint, without, and of a still picture."""
     names = [
         *("use_128x128_superblock", "enable_filter_intra", "enable_intra_edge_filter"),
         *("enable_interintra_compound", "enable_masked_compound", "enable_warped_motion", "enable_dual_filter"),
         *("enable_order_hint", "enable_jnt_comp", "enable_ref_frame_mvs", "", "", "order_hint_bits_minus_1"),
         *("enable_superres", "enable_cdef", "enable_restoration"),
     ]
-    if len(values) < len(names):  # of a still picture
+    if len(values) == 13:
+        names = [name for name in names if name not in {"enable_jnt_comp", "enable_ref_frame_mvs", "order_hint_bits_minus_1"}]
+    if len(values) == 6:
         names = names[:3] + names[-3:]
     return {name: value for name, value in zip(names, values, strict=True) if name}
 
@@ -95,7 +97,11 @@ def _pcm(values: Any) -> dict[str, int]:
 
 def _tiles(values: Any) -> dict[str, int]:
     names = ("num_tile_columns_minus1", "num_tile_rows_minus1", "uniform_spacing_flag")
-    return {"tiles_enabled_flag": int(bool(values)), **named(*names)(values)}
+    found = {"tiles_enabled_flag": int(bool(values)), **named(*names)(values)}
+    columns = values[0] if values else 0
+    for i, value in enumerate(values[3:]):
+        found[f"column_width_minus1[{i}]" if i < columns else f"row_height_minus1[{i - columns}]"] = value
+    return found
 
 
 def _deblocking(values: Any) -> dict[str, int]:
@@ -103,6 +109,13 @@ def _deblocking(values: Any) -> dict[str, int]:
     offsets = ("pps_beta_offset_div2", "pps_tc_offset_div2")
     first = {"pps_loop_filter_across_slices_enabled_flag": values[0]}
     return {**first, "deblocking_filter_control_present_flag": int(len(values) > 1), **named(*names, *offsets)(values[1:])}
+
+
+def _long_term(pictures: Any) -> dict[str, int]:
+    found = {"num_long_term_ref_pics_sps": len(pictures)}
+    for i, (order, used) in enumerate(pictures):
+        found |= {f"lt_ref_pic_poc_lsb_sps[{i}]": order, f"used_by_curr_pic_lt_sps_flag[{i}]": int(used)}
+    return found
 
 
 SPREADS: dict[str, Spread] = {
@@ -118,8 +131,10 @@ SPREADS: dict[str, Spread] = {
     "pic_order_cnt_cycle": _cycle,
     "operating_points": _points,
     "tools": _tools,
+    "frame_ids": named("delta_frame_id_length_minus_2", "additional_frame_id_length_minus_1"),
     "pcm": _pcm,
     "tiles": _tiles,
+    "long_term": _long_term,
     "deblocking": _deblocking,
     "diff_cu_qp_delta_depth": lambda value: {"cu_qp_delta_enabled_flag": int(value >= 0), "diff_cu_qp_delta_depth": value},
     "blocks": named(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class Writer:
     """Bits, most significant first. Every method gives the writer back."""
@@ -9,19 +11,19 @@ class Writer:
     def __init__(self) -> None:
         self._bits: list[str] = []
 
-    def u(self, count: int, value: int) -> Writer:
+    def u(self, count: int, value: int) -> Self:
         """Write an unsigned number of `count` bits."""
         self._bits.append(f"{value:0{count}b}" if count else "")
         return self
 
-    def ue(self, *values: int) -> Writer:
+    def ue(self, *values: int) -> Self:
         """Write unsigned Exp-Golomb codes."""
         for value in values:
             text = f"{value + 1:b}"
             self._bits.append("0" * (len(text) - 1) + text)
         return self
 
-    def se(self, *values: int) -> Writer:
+    def se(self, *values: int) -> Self:
         """Write signed Exp-Golomb codes."""
         return self.ue(*(2 * value - 1 if value > 0 else -2 * value for value in values))
 

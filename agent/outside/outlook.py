@@ -11,7 +11,7 @@ from agent.config import Config, Workload
 from agent.linux import handed
 from agent.linux.brokerclient import BrokerClient
 from agent.linux.loop import EpollLoop
-from agent.linux.psi import PsiTriggers
+from agent.linux.pressure import PressureTriggers
 from agent.linux.servicestate import ServiceState
 from agent.model import Sighting
 from agent.outside.checking import Checking
@@ -44,14 +44,14 @@ class Outlook:
     services: Services
     checking: Checking
     devices: Devices
-    triggers: PsiTriggers | None = None
+    triggers: PressureTriggers | None = None
 
     def start(self, starved: Callable[[], None]) -> None:
         """Look from now on; `starved` is called when the machine begins to starve, at most each 2 s."""
         self.services.start()
         self.checking.start()
         self.devices.start()
-        self.triggers = PsiTriggers(self.loop, starved)
+        self.triggers = PressureTriggers(self.loop, starved)
 
     def look(self) -> None:
         """Look at what nobody tells of by itself."""

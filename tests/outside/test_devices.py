@@ -14,7 +14,7 @@ from agent.config import Device
 from agent.linux import uevents
 from agent.linux.clock import SystemClock
 from agent.linux.loop import EpollLoop
-from agent.linux.psi import PsiTriggers
+from agent.linux.pressure import PressureTriggers
 from agent.linux.uevents import Uevent
 from agent.model import Sighting
 from agent.outside.devices import Devices
@@ -119,7 +119,7 @@ def test_the_machine_begins_to_starve() -> None:
         fired.append(loop.wakeups)
         loop.stop()
 
-    made = PsiTriggers(loop, starved, {"cpu": "some 1 2000000", "nosuch": "some 1 2000000"})
+    made = PressureTriggers(loop, starved, {"cpu": "some 1 2000000", "nosuch": "some 1 2000000"})
     if not made.on:
         loop.close()
         pytest.skip("this kernel has no PSI, or gives this user no triggers (6.5)")

@@ -44,7 +44,10 @@ def at_once(job: Callable[[], None]) -> bool:
 
 @dataclass(slots=True)
 class LastWords:
-    """`ports.Intents`. `later` runs a write where it may block; `say` hears once that the disk takes none."""
+    """`ports.Intents`, for the loop and whichever thread acts. `later` runs a write where it may block.
+
+    `say` hears once that the disk takes none.
+    """
 
     file: Durable
     clock: Clock
@@ -54,7 +57,9 @@ class LastWords:
     _written_ns: int | None = None
     _spent: deque[int] = field(default_factory=lambda: deque(maxlen=PER_HOUR))
     _failed: bool = False
-    _lock: Lock = field(default_factory=Lock)
+    _changing: Lock = field(default_factory=Lock)
+    """Held for no longer than it takes to replace `now`."""
+    _writing: Lock = field(default_factory=Lock)
 
     def before(self) -> Words | None:
         """Give the words of another boot, None if there are none."""
@@ -63,17 +68,21 @@ class LastWords:
 
     def phase(self, phase: Phase, reason: str = "") -> None:
         """Begin another phase; written soon, unless this hour's writes are spent."""
-        if self.now.phase == "act" and self._age_s() < ACT_S:
-            return
-        if (phase, reason) != (self.now.phase, self.now.reason):
+        with self._changing:
+            if self.now.phase == "act" and self._age_s() < ACT_S:
+                return
+            if (phase, reason) == (self.now.phase, self.now.reason):
+                return
             self.now = replace(self.now, phase=phase, reason=reason[:500], act="")
-            self._soon()
+        self._soon()
 
     def armed(self, devices: Mapping[str, bool]) -> None:
         """Say which devices are fed, and whether each reports a reset of its own."""
-        if dict(devices) != self.now.armed:
+        with self._changing:
+            if dict(devices) == self.now.armed:
+                return
             self.now = replace(self.now, armed=dict(devices))
-            self._soon()
+        self._soon()
 
     def alive(self) -> None:
         """Give a sign of life, if the last one is old."""
@@ -82,19 +91,24 @@ class LastWords:
 
     def declare(self, act: str, reason: str) -> None:
         """Write that `act` comes now. Raises StoreError."""
-        self.now = replace(self.now, phase="act", act=act, reason=reason[:500])
+        with self._changing:
+            self.now = replace(self.now, phase="act", act=act, reason=reason[:500])
+            self._written_ns = self.clock.mono_ns()  # from here on nothing but its failure replaces it
         self._write()
 
     def revoke(self, act: str) -> None:
         """Take back that `act` comes: it failed. Written soon."""
-        if (self.now.phase, self.now.act) == ("act", act):
+        with self._changing:
+            if (self.now.phase, self.now.act) != ("act", act):
+                return
             self.now = replace(self.now, phase="run", act="", reason=f"{act} failed")
-            self._soon()
+        self._soon()
 
     def end(self) -> None:
         """Write that agentd ends in good order, unless it is in the midst of an act."""
-        if self.now.phase != "act":
-            self.now = replace(self.now, phase="stopped", reason="agentd was stopped")
+        with self._changing:
+            if self.now.phase != "act":
+                self.now = replace(self.now, phase="stopped", reason="agentd was stopped")
         self._quietly()
 
     def _age_s(self) -> float:
@@ -118,7 +132,8 @@ class LastWords:
             self._failed = False
 
     def _write(self) -> None:
-        with self._lock:  # the loop, and whichever thread acts
-            self._written_ns = self.clock.mono_ns()
-            self.now = replace(self.now, uptime_s=round(self._written_ns / 1e9, 1))
-            self.file.write(cast("Data", asdict(self.now)))
+        with self._writing:
+            with self._changing:
+                self._written_ns = self.clock.mono_ns()
+                words = self.now = replace(self.now, uptime_s=round(self._written_ns / 1e9, 1))
+            self.file.write(cast("Data", asdict(words)))

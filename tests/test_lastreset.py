@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -16,6 +18,7 @@ from agent.linux.intent import DurableFile
 from agent.linux.pstore import Record
 from agent.model import Data, Json
 from agent.resets import CARDRESET, Words
+from tests.brokers import wait_for
 from tests.doubles import HandClock
 
 PANIC = Record("Panic-1", "Panic", "Kernel panic - not syncing: x")
@@ -28,6 +31,7 @@ class CountedFile:
     value: Json = None
     writes: int = 0
     full: bool = False
+    before: Callable[[], None] = lambda: None
 
     def read(self) -> Json:
         """Give it."""
@@ -35,6 +39,7 @@ class CountedFile:
 
     def write(self, value: Data) -> None:
         """Keep it."""
+        self.before()
         if self.full:
             raise StoreError("/state/intent.json: No space left on device")
         self.value = value
@@ -193,6 +198,57 @@ def test_an_act_is_not_overwritten_by_what_goes_on_meanwhile() -> None:
     clock.pass_s(ACT_S)
     words.phase("run")
     assert file.value["phase"] == "run"
+
+
+def test_an_act_is_not_overwritten_before_it_is_written() -> None:
+    """Pins that a feed leaves a declared reboot alone while a disk that hangs has taken nothing for long."""
+    hangs, writes = Event(), Event()
+
+    def hang() -> None:
+        writes.set()
+        assert hangs.wait(20)
+
+    clock, file = HandClock(), CountedFile(before=hang)
+    words = LastWords(file, clock, Words("b", "1"), lambda _text: None)
+    threads = [Thread(target=act) for act in (words.alive, lambda: words.declare("reboot", "ladder"))]
+    threads[0].start()
+    assert writes.wait(20)
+    clock.pass_s(ACT_S)
+    threads[1].start()
+    wait_for(lambda: words.now.phase == "act", "declared")
+    words.later = lambda _job: True
+    words.phase("run")
+    assert words.now.act == "reboot"
+    hangs.set()
+    for thread in threads:
+        thread.join()
+    assert isinstance(file.value, dict)
+    assert file.value["act"] == "reboot"
+
+
+def test_what_is_said_while_the_last_is_being_written_is_not_lost() -> None:
+    """Pins that the thread that writes puts nothing back that the loop has replaced meanwhile."""
+    words = LastWords(CountedFile(), HandClock(), Words("b", "1"), lambda _text: None, later=lambda _job: True)
+    over, before = Event(), sys.getswitchinterval()
+
+    def write() -> None:
+        while not over.is_set():
+            words.alive()
+            words.declare("none", "")
+            words.revoke("none")
+
+    sys.setswitchinterval(1e-6)
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        for number in range(5000):
+            words.armed({str(number): True})
+            for _ in range(10):
+                assert words.now.armed == {str(number): True}
+    finally:
+        over.set()
+        writer.join()
+        sys.setswitchinterval(before)
 
 
 def test_an_act_that_failed_is_taken_back() -> None:

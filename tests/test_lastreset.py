@@ -282,9 +282,6 @@ def test_a_mark_of_any_content(tmp_path: Path) -> None:
     assert intent.planned(tmp_path) == "cafe01"
     (tmp_path / "shutdown").write_bytes(b"\xff\xfe")
     assert intent.planned(tmp_path) == ""
-    intent.unplanned(tmp_path)
-    intent.unplanned(tmp_path)
-    assert not (tmp_path / "shutdown").exists()
 
 
 def test_a_torn_or_foreign_file_is_nothing(tmp_path: Path) -> None:

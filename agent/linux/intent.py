@@ -50,9 +50,3 @@ def planned(state_dir: Path) -> str:
     with contextlib.suppress(OSError, BadRequest, ValueError):
         return regular.read(state_dir / "shutdown", 256).decode("ascii").strip().replace("-", "")
     return ""
-
-
-def unplanned(state_dir: Path) -> None:
-    """Take the mark back: the boot that it names goes on."""
-    with contextlib.suppress(OSError):
-        (state_dir / "shutdown").unlink()

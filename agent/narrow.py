@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from agent.model import STATES, Data, Json, State
 
+_MOST = 1e300
+
 
 def number(value: Json) -> float:
-    """Give a number, 0 for anything else."""
-    return value if isinstance(value, int | float) else 0.0
+    """Give a finite number, 0 for anything else: Python reads NaN, 1e999 and integers that are no float."""
+    return value if isinstance(value, int | float) and -_MOST < value < _MOST else 0.0
 
 
 def count(value: Json) -> int:

@@ -11,7 +11,6 @@ remembered for as long as the workload has been watched. Measured against phi-ac
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -142,6 +141,6 @@ def restored(value: Json) -> Estimate:
 
 def _seconds(holder: Data, key: str, most_s: float = LONGEST_S) -> float:
     found = holder.get(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or not 0 <= found <= most_s:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= most_s:  # not NaN either
         raise StoreError(f"an estimate of a deadline has {key} = {str(found)[:30]}, allowed: 0 .. {most_s:g}")
     return float(found)

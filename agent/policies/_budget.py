@@ -46,13 +46,13 @@ class Budgets:
         """Give the times as JSON."""
         return {key: list[Json](times) for key, times in self._taken.items()}
 
-    def restore(self, value: Json, shift_ns: int) -> None:
-        """Take back what `plain` gave. Raises StoreError."""
+    def restore(self, value: Json, shift_ns: int, now_ns: int) -> None:
+        """Take back what `plain` gave; nothing was taken later than now. Raises StoreError."""
         found: dict[str, deque[int]] = {}
         for key, listed in _kept.table(value, _MOST).items():
             rung = RUNGS[INDEX[key.partition("/")[0]]] if key.partition("/")[0] in INDEX else None
             if rung is not None:  # a rung of another version has no budget here
-                times = [_kept.time({"at": one}, "at") + shift_ns for one in _kept.items(listed, 1024)]
+                times = [min(_kept.time({"at": one}, "at") + shift_ns, now_ns) for one in _kept.items(listed, 1024)]
                 found[key] = deque(sorted(times), maxlen=rung.budget)
         self._taken = found
 

@@ -9,6 +9,7 @@ from agent.policies import _kept
 
 ALL = ""
 MOST = 256
+LONGEST_NS = 7 * 86400 * 10**9
 _WHY = 256
 
 
@@ -63,10 +64,12 @@ class Holds:
         """Give them as JSON."""
         return {name: {"until_ns": hold.until_ns, "why": hold.why} for name, hold in self._all.items()}
 
-    def restore(self, value: Json, shift_ns: int) -> None:
-        """Take back what `plain` gave. Raises StoreError."""
-        rows = _kept.table(value, MOST)
+    def restore(self, value: Json, shift_ns: int, now_ns: int) -> None:
+        """Take back what `plain` gave; none lasts longer than one that is given now could. Raises StoreError."""
+        rows, latest_ns = _kept.table(value, MOST), now_ns + LONGEST_NS
         self._all = {
-            name: Hold(_kept.time(_kept.row(one), "until_ns") + shift_ns, _kept.text(_kept.row(one), "why")[:_WHY])
+            name: Hold(
+                min(_kept.time(_kept.row(one), "until_ns") + shift_ns, latest_ns), _kept.text(_kept.row(one), "why")[:_WHY]
+            )
             for name, one in rows.items()
         }

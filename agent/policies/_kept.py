@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from agent.errors import StoreError
 from agent.model import Data, Json
 
@@ -48,7 +46,7 @@ def time(holder: Data, key: str) -> int:
 def seconds(holder: Data, key: str) -> float:
     """Give a length of time."""
     found = holder.get(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or not 0 <= found <= _MOST_S:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= _MOST_S:  # not NaN either
         raise StoreError(f"{key} is {str(found)[:40]}, allowed: 0 .. {_MOST_S:g}")
     return float(found)
 

@@ -73,7 +73,7 @@ class Standing:
 
     def plain(self) -> Data:
         """Give it as JSON; findings are not kept, their detectors raise them anew."""
-        times: Data = {"taken_ns": self.taken_ns, "ready_ns": self.ready_ns, "quiet_ns": self.quiet_ns}
+        times: Data = {"taken_ns": self.taken_ns, "ready_ns": self.ready_ns}
         return {"at": self.at, "start": self.start, "last": self.last, "why": self.why, "profile": self.profile, **times}
 
 
@@ -86,8 +86,8 @@ def standing(value: Json, shift_ns: int, now_ns: int) -> Standing:
         start=_kept.whole(row.get("start"), 0, len(RUNGS)),
         last=last if last in INDEX else "",
         why=_kept.text(row, "why")[:64],
-        taken_ns=_kept.time(row, "taken_ns") + shift_ns,
-        ready_ns=_kept.time(row, "ready_ns") + shift_ns,
-        quiet_ns=max(_kept.time(row, "quiet_ns") + shift_ns, now_ns),
+        taken_ns=min(_kept.time(row, "taken_ns") + shift_ns, now_ns),
+        ready_ns=min(_kept.time(row, "ready_ns") + shift_ns, now_ns + round(_SETTLE_MOST_S * NS)),
+        quiet_ns=now_ns,
         profile=_kept.whole(row.get("profile"), 0, PROFILES),
     )

@@ -153,8 +153,8 @@ class Ladder:
         found = {name: standing(one, shift, now_ns) for name, one in _kept.table(kept.get("workloads"), WORKLOADS).items()}
         restore_s = min(max(_kept.seconds(kept, "restore_s"), RESTORE_S), RESTORE_MOST_S)
         holds, budgets = Holds(), Budgets()
-        holds.restore(kept.get("holds"), shift)
-        budgets.restore(kept.get("taken"), shift)
+        holds.restore(kept.get("holds"), shift, now_ns)
+        budgets.restore(kept.get("taken"), shift, now_ns)
         self._standings, self._restore_s, self._holds, self._budgets = found, restore_s, holds, budgets
 
     def _climb(self, name: str, now: int) -> Iterator[Decision]:

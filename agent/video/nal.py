@@ -11,25 +11,31 @@ _AVCC_HEAD, _HVCC_HEAD = 6, 23
 _HVCC_ARRAY, _LENGTH = 3, 2
 
 
-def annex_b(data: bytes) -> Iterator[bytes]:
-    """Yield the NAL units between start codes, without zeros after them; what comes before the first is no unit."""
+def spans(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where each NAL unit between start codes begins and ends, zeros after it included; none begins before the first."""
     start = data.find(_START)
     while start >= 0:
         following = data.find(_START, start + 3)
-        unit = data[start + 3 : following if following >= 0 else len(data)].rstrip(b"\0")
+        yield start + 3, following if following >= 0 else len(data)
+        start = following
+
+
+def annex_b(data: bytes) -> Iterator[bytes]:
+    """Yield the NAL units between start codes, without zeros after them."""
+    for start, end in spans(data):
+        unit = data[start:end].rstrip(b"\0")
         if unit:
             yield unit
-        start = following
 
 
 def first(data: bytes, most: int) -> Iterator[bytes]:
     """Yield the first `most` bytes of each NAL unit between start codes: enough for headers, without copying pictures."""
     start = data.find(_START)
     while start >= 0:
-        following = data.find(_START, start + 3)
-        end = following if following >= 0 else len(data)
-        yield data[start + 3 : min(end, start + 3 + most)]
-        start = following
+        begin = start + 3
+        end = data.find(_START, begin, begin + most)
+        yield data[begin : end if end >= 0 else begin + most]
+        start = data.find(_START, begin)
 
 
 def sized(data: bytes, length_size: int) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ _KINDS: dict[Codec, dict[int, Kind]] = {
     "hevc": {hevc.VPS: "vps", hevc.SPS: "sps", hevc.PPS: "pps"},
     "av1": {av1.SEQUENCE_HEADER: "sequence_header"},
 }
-_HEVC_VPS, _H264_SPS = re.compile(rb"\x00\x00\x01\x40[\x01-\x07]"), re.compile(rb"\x00\x00\x01[\x27\x47\x67]")
+_HEVC_VPS, _H264_SPS = b"\0\0\1\x40\1", re.compile(rb"\x00\x00\x01[\x27\x47\x67]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,16 @@ class Unit:
 
 def units(codec: Codec, data: bytes) -> Iterator[Unit]:
     """Yield the parameter sets among the first units of `data` (Annex B, or OBUs). Raises BitstreamError for broken OBUs."""
-    if codec == "av1":
-        found = ((kind, payload) for kind, payload in av1.obus(data))
-    else:
-        kind_of = h264.kind if codec == "h264" else hevc.kind
-        found = ((kind_of(unit), unit) for unit in nal.annex_b(data))
-    kinds = _KINDS[codec]
-    yield from islice((Unit(kinds[kind], unit) for kind, unit in found if kind in kinds), MOST_UNITS)
+    found = av1.obus(data) if codec == "av1" else _nal_units(codec, data)
+    yield from islice((Unit(_KINDS[codec][kind], payload) for kind, payload in found if kind in _KINDS[codec]), MOST_UNITS)
+
+
+def _nal_units(codec: Codec, data: bytes) -> Iterator[tuple[int, bytes]]:
+    kind_of = h264.kind if codec == "h264" else hevc.kind
+    for start, end in nal.spans(data):
+        kind = kind_of(data[start : start + 2])
+        if kind in _KINDS[codec]:  # the large ones are pictures: not copied
+            yield kind, data[start:end].rstrip(b"\0")
 
 
 def read(codec: Codec, unit: Unit, sequences: Mapping[int, Any]) -> tuple[int, Record]:
@@ -79,13 +82,18 @@ def pps_of_picture(codec: Codec, data: bytes) -> int | None:
 
 def other_codec(codec: Codec, data: bytes) -> tuple[Codec, int] | None:
     """Give the other one of H.264 and HEVC, and where in a packet it begins: a demuxer goes on as if nothing had changed."""
-    sign, other = ((_HEVC_VPS, "hevc"), (_H264_SPS, "h264"))[codec == "hevc"]
-    match = None if codec == "av1" else sign.search(data)
-    if not match:
+    start, supposed = _beginning(codec, data)
+    if start < 0:
         return None
-    supposed: Codec = "hevc" if other == "hevc" else "h264"
     try:
-        kinds = {unit.kind for unit in units(supposed, data[match.start() :]) if read(supposed, unit, {})}
+        kinds = {unit.kind for unit in units(supposed, data[start:]) if read(supposed, unit, {})}
     except BitstreamError:
         return None
-    return (supposed, match.start()) if {"sps", "pps"} <= kinds else None
+    return (supposed, start) if {"sps", "pps"} <= kinds else None
+
+
+def _beginning(codec: Codec, data: bytes) -> tuple[int, Codec]:
+    if codec == "h264":
+        return data.find(_HEVC_VPS), "hevc"
+    match = _H264_SPS.search(data) if codec == "hevc" else None
+    return match.start() if match else -1, "h264"

@@ -15,11 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent import actionports, actions, checks, config, control, workloads
+from agent import actions, checks, config, control
 from agent.config import Config, Mcu
-from agent.consequences import Consequences
 from agent.errors import ConfigError, GatewardenError
-from agent.guarding import Guarding
 from agent.linux import child, facts, http, ready, sdnotify, unixserver
 from agent.linux.alarm import Alarm
 from agent.linux.clock import SystemClock, boot_id, chance, nonce
@@ -33,23 +31,26 @@ from agent.linux.unixserver import Credentials
 from agent.linux.worker import Worker
 from agent.model import Json, Sighting
 from agent.outside.outlook import outlook
-from agent.overseeing import Overseeing
 from agent.pipeline import Pipeline
 from agent.place import require_trust
 from agent.policies.response import Response
 from agent.policies.revival import Revival
 from agent.ports import Action, Detector
 from agent.probing import Probing
-from agent.recovering import Recovering
-from agent.remembering import BoundedIntents
 from agent.reporting import Reporting
 from agent.service import Service
 from agent.status import Identity
-from agent.supervising import Supervising
+from agent.supervision import actionports, workloads
+from agent.supervision.consequences import Consequences
+from agent.supervision.overseeing import Overseeing
+from agent.supervision.recovering import Recovering
+from agent.supervision.remembering import BoundedIntents
+from agent.supervision.supervising import Supervising
 from agent.telemetry import exposition
+from agent.watchdogs.guarding import Guarding
 
 if TYPE_CHECKING:  # it is imported where there is one
-    from agent.mculink import McuLink
+    from agent.watchdogs.mculink import McuLink
 
 USAGE = 2
 _TICK_S = 10.0  # detectors, own cost and health do not wait for a slow metrics period
@@ -167,7 +168,7 @@ class Daemon:
 
     def _mcu(self, section: Mcu) -> McuLink:
         from agent.linux.serial import Line  # noqa: PLC0415 - pyserial is imported only where there is an MCU
-        from agent.mculink import McuLink  # noqa: PLC0415
+        from agent.watchdogs.mculink import McuLink  # noqa: PLC0415
 
         return McuLink(Line(section.port, section.baud), self._loop, self._clock, self._told, nonce)
 

@@ -14,11 +14,11 @@ from agent.linux import procfs, selfstat
 from agent.linux.facts import Facts
 from agent.linux.selfstat import SelfStat
 from agent.model import Data, Json, Sighting, worst
-from agent.overseeing import Overseeing
 from agent.pipeline import Pipeline
 from agent.ports import Clock
 from agent.probing import Probing
 from agent.status import Footprint, Identity, Reading
+from agent.supervision.overseeing import Overseeing
 from agent.telemetry import exposition
 from agent.telemetry.history import Found
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from agent import actions
-from agent.actionports import targets
 from agent.config import Workload
 from agent.detectors import crash_loop, deadline, health_check, process_death, service_loss
 from agent.model import Data, Decision, Sighting
@@ -19,6 +18,7 @@ from agent.pipeline import Pipeline
 from agent.policies.ladder import Ladder
 from agent.policies.response import Response
 from agent.ports import Done
+from agent.supervision.actionports import targets
 from tests.doubles import HandClock, MemoryArchive, MemoryJournal, MemoryMachine, MemoryStore
 
 NS = 1_000_000_000

@@ -12,7 +12,6 @@ from typing import cast, get_args
 import pytest
 
 from agent.errors import NotRunning, StoreError
-from agent.lastwords import LastWords
 from agent.linux.clock import SystemClock
 from agent.linux.files import SnapshotFolder
 from agent.linux.intent import DurableFile
@@ -21,7 +20,8 @@ from agent.linux.keeperclient import KeeperClient
 from agent.linux.loop import EpollLoop
 from agent.model import Severity
 from agent.ports import Archive, Clock, Intents, Journal, Keeper, Loop, Store
-from agent.resets import Words
+from agent.resets.causes import Words
+from agent.resets.lastwords import LastWords
 from agent.telemetry.bounds import Limits
 from agent.telemetry.marks import Marks
 from agent.telemetry.outbox import Outbox

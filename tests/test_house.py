@@ -25,11 +25,8 @@ ROWS = (
     ("ports", "kernelnames", "config", "place", "atomic"),
     ("probes", "detectors", "policies", "actions", "telemetry", "linux", "collider", "keeping", "mcu", "video"),
     (
-        *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "workloads"),
-        *("reporting", "owncost", "placing"),
-        *("supervising", "recovering", "guarding", "overseeing", "consequences", "remembering", "actionports"),
-        *("watchdogs", "feeding", "guarded", "delegation", "resets", "boots", "lastwords", "lastreset", "tending"),
-        *("mculink", "mcuview", "rootverbs", "outside"),
+        *("pipeline", "control", "commands", "checks", "probing", "attaching", "status", "service", "fallback", "reporting"),
+        *("owncost", "placing", "tending", "rootverbs", "outside", "watchdogs", "resets", "supervision"),
     ),
     ("daemon", "broker", "loader", "cli", "keeper", "watch"),
 )

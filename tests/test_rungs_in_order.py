@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from agent import actionports, actions, config
+from agent import actions, config
 from agent.actions import Tools
 from agent.detectors import deadline
 from agent.linux.loop import EpollLoop
@@ -21,8 +21,9 @@ from agent.pipeline import Pipeline
 from agent.policies._rungs import RUNGS
 from agent.policies.response import Response
 from agent.ports import Action
-from agent.recovering import Recovering
-from agent.supervising import Supervising
+from agent.supervision import actionports
+from agent.supervision.recovering import Recovering
+from agent.supervision.supervising import Supervising
 from tests.doubles import NOW, MemoryArchive, MemoryJournal, MemoryMachine, MemoryStore
 from tests.keepers import keeper, python, workload
 

@@ -1,4 +1,4 @@
 """The lease on the microcontroller, pure: frames (`wire`), their payloads (`messages`), the client (`client`, `ttl`).
 
-docs/mcu.md has the protocol; `firmware_hooks/` is the other end. `agent/mculink.py` composes this with the serial port.
+docs/mcu.md has the protocol; `firmware_hooks/` is the other end. `agent/watchdogs/mculink.py` joins this and the serial port.
 """

@@ -21,7 +21,7 @@ from agent.ports import Clock
 
 
 class Rows(Protocol):
-    """Who keeps the rows of the workloads (`agent.supervising.Supervising`)."""
+    """Who keeps the rows of the workloads (`agent.supervision.supervising.Supervising`)."""
 
     def told(self, found: Sequence[Sighting]) -> None:
         """Take events."""

@@ -37,7 +37,7 @@ def sightings(message: Data) -> Iterator[Sighting]:
 
 
 def evidence(hello: Mapping[str, int]) -> str:
-    """Give what the microcontroller knows of the gateway's last start, in the words of `agent.resets.MCU`; empty: nothing."""
+    """Give what it knows of the gateway's last start, as `MCU` of agent/resets/causes.py has it; empty: nothing."""
     powered, reset = _word(POWERED, hello.get("power_reason", 0)), _word(RESETS, hello.get("reset", 0))
     if powered == "mcu_start":
         return reset if reset in {"power_on", "brownout"} else ""

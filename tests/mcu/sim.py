@@ -17,8 +17,8 @@ from agent.linux.clock import SystemClock, chance
 from agent.linux.loop import EpollLoop
 from agent.linux.serial import Line
 from agent.mcu.ttl import Bounds
-from agent.mculink import McuLink
 from agent.model import Sighting
+from agent.watchdogs.mculink import McuLink
 
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / "firmware_hooks"

@@ -9,7 +9,7 @@ import pytest
 from agent.kinds.mcu import KINDS
 from agent.model import Data
 from agent.probes import link, links, mcu_link
-from agent.resets import MCU
+from agent.resets.causes import MCU
 
 HELLO: Data = dict.fromkeys(("firmware", "proto_min", "proto_max", "boots", "cycles", "expiries", "reset"), 1)
 HELLO["power_reason"] = 0
@@ -79,7 +79,7 @@ def test_anything_else_is_refused(message: Data) -> None:
 
 
 def test_the_evidence_is_in_the_words_of_the_merge() -> None:
-    """Pins what agent/resets.py may be handed: its own words or nothing, for any numbers."""
+    """Pins what agent/resets/causes.py may be handed: its own words or nothing, for any numbers."""
     found = {mcu_link.evidence({"power_reason": power, "reset": reset}) for power in range(9) for reset in range(9)}
     assert found == {"", *MCU}
     assert mcu_link.evidence({}) == ""

@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 
 from agent.config import Watchdog
-from agent.lastwords import LastWords
 from agent.linux.clock import SystemClock, boot_id
 from agent.linux.intent import DurableFile
 from agent.linux.loop import EpollLoop
 from agent.model import Data, Sighting
-from agent.resets import Words
-from agent.watchdogs import Watchdogs, here
+from agent.resets.causes import Words
+from agent.resets.lastwords import LastWords
+from agent.watchdogs.owned import Watchdogs, here
 
 WORK = ("sh", "-c", "while :; do echo; sleep 0.5; done")
 HOG = ("sh", "-c", "while :; do :; done")

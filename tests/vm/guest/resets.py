@@ -21,11 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.lastwords import LastWords
 from agent.linux import watchdog
 from agent.linux.clock import SystemClock, boot_id
 from agent.linux.intent import DurableFile
-from agent.resets import Words
+from agent.resets.causes import Words
+from agent.resets.lastwords import LastWords
 from tests.vm.guest.rows import Row
 
 ROOT = Path(__file__).parents[3]

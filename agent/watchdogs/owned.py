@@ -1,4 +1,4 @@
-"""The watchdogs as agentd owns them: opened, fed by the gate alone, watched, given back. Composition; `agent.feeding` thinks.
+"""The watchdogs as agentd owns them: opened, fed by the gate alone, watched, given back. Composition; `feeding` thinks.
 
 A report of work comes in on the loop; if it was the last one wanted, the feeding thread is poked. No timer is involved.
 """
@@ -9,12 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from agent import guarded
 from agent.config.model import Watchdog
-from agent.delegation import Plan, decide
-from agent.feeding import AGENTD, NS, Feeder, Gate, Margins
-from agent.guarded import Held
-from agent.lastwords import LastWords
 from agent.linux import kmsg, memlock, pstore, sdnotify, watchdog, watchdogfacts
 from agent.linux.feedthread import FeedThread
 from agent.linux.pretimeout import PretimeoutLog
@@ -22,6 +17,11 @@ from agent.linux.watchdog import Closed, KernelWatchdog
 from agent.linux.watchdogfacts import WatchdogFacts
 from agent.model import Data, Json, Severity, Sighting
 from agent.ports import Clock, Loop
+from agent.resets.lastwords import LastWords
+from agent.watchdogs import rows
+from agent.watchdogs.delegation import Plan, decide
+from agent.watchdogs.feeding import AGENTD, NS, Feeder, Gate, Margins
+from agent.watchdogs.rows import Held
 
 RETRY_S = 60.0  # between two attempts on a device that somebody else has
 _SHARE = 3.0  # at least so many ticks of agentd fit into every time-out
@@ -156,10 +156,10 @@ class Watchdogs:
         """Give `status.watchdogs`."""
         now = self._clock.mono_ns()
         return [
-            *(guarded.held(held, now, self._missing, self.last_rung) for held in self._held.values()),
-            *(guarded.unheld(facts, closed.condition, closed.reason, closed.remedy) for facts, closed in self._closed.values()),
-            *(guarded.unheld(facts, "delegated", self.plan.why, owner="systemd") for facts in self.plan.delegated),
-            *(guarded.unheld(facts, "off", self.plan.why) for facts in self.plan.idle),
+            *(rows.held(held, now, self._missing, self.last_rung) for held in self._held.values()),
+            *(rows.unheld(facts, closed.condition, closed.reason, closed.remedy) for facts, closed in self._closed.values()),
+            *(rows.unheld(facts, "delegated", self.plan.why, owner="systemd") for facts in self.plan.delegated),
+            *(rows.unheld(facts, "off", self.plan.why) for facts in self.plan.idle),
         ]
 
     def protection(self) -> Data:
@@ -188,7 +188,7 @@ class Watchdogs:
                 self._tell("warning", "watchdog.closed", facts.name, {"condition": found.condition, "reason": found.reason})
             return
         self._closed.pop(facts.name, None)
-        self.add(found, partial(guarded.ours, found))
+        self.add(found, partial(rows.ours, found))
         self._watch_pretimeout(found)
         data: Data = {"ttl_s": found.ttl_s, "pretimeout_s": found.pretimeout_s, "evidence": found.evidence}
         self._tell("info", "watchdog.armed", found.name, data | {"nowayout": facts.nowayout})

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import boots, resets
-from agent.boots import Boot, Boots
 from agent.model import Json
-from agent.resets import CARDRESET, CAUSES, POWERUNDER, Evidence, Verdict, Words, judge
+from agent.resets import boots, causes
+from agent.resets.boots import Boot, Boots
+from agent.resets.causes import CARDRESET, CAUSES, POWERUNDER, Evidence, Verdict, Words, judge
 
 RAN = Words("old", "1.0", uptime_s=3600.0)
 GUARDED = replace(RAN, armed={"watchdog0": True})
@@ -80,7 +80,7 @@ WORDS = st.builds(
     Words,
     boot_id=st.just("old"),
     version=st.text(max_size=9),
-    phase=st.sampled_from(resets.PHASES),
+    phase=st.sampled_from(causes.PHASES),
     armed=st.dictionaries(st.sampled_from(["watchdog0", "mcu"]), st.booleans()),
 )
 
@@ -92,7 +92,7 @@ WORDS = st.builds(
         panic=st.sampled_from(["", PANIC]),
         planned=st.booleans(),
         registers=st.dictionaries(st.sampled_from(["watchdog0", "watchdog1"]), st.integers(0, 0xFFFF)),
-        mcu=st.sampled_from(["", *resets.MCU, "nonsense"]),
+        mcu=st.sampled_from(["", *causes.MCU, "nonsense"]),
     )
 )
 def test_there_is_always_one_cause(found: Evidence) -> None:
@@ -101,10 +101,10 @@ def test_there_is_always_one_cause(found: Evidence) -> None:
     assert verdict.cause in CAUSES
     assert verdict.reason or verdict.cause == "watchdog"
     assert not found.panic or verdict.cause == "panic"
-    assert found != Evidence() or verdict == resets.UNKNOWN
+    assert found != Evidence() or verdict == causes.UNKNOWN
 
 
-def boot(name: str, cause: resets.Cause = "watchdog", uptime_s: float = 0.0) -> Boot:
+def boot(name: str, cause: causes.Cause = "watchdog", uptime_s: float = 0.0) -> Boot:
     """Give one of the ring."""
     return Boot(name, 1.0, "1.0", Verdict(cause, "high", "why", ("intent",)), uptime_s)
 
@@ -158,5 +158,5 @@ JSON = st.recursive(
 def test_any_json_is_a_ring_and_words_or_none(value: Json) -> None:
     """Pins that files of another form cost nothing but what they would have told."""
     assert len(boots.read(value).ring) <= boots.BOOTS
-    found = resets.words(value)
-    assert found is None or found.phase in resets.PHASES
+    found = causes.words(value)
+    assert found is None or found.phase in causes.PHASES

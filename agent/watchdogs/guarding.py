@@ -19,15 +19,15 @@ from typing import Literal
 
 from agent import __version__, narrow
 from agent.config import Config
-from agent.lastreset import LastReset, witnesses
-from agent.lastwords import LastWords
 from agent.linux import handed, intent
 from agent.linux.brokerclient import BrokerClient
 from agent.linux.intent import DurableFile
 from agent.model import Data, Sighting
 from agent.ports import Clock, Loop
-from agent.resets import Words
-from agent.watchdogs import Watchdogs, here
+from agent.resets.causes import Words
+from agent.resets.lastreset import LastReset, witnesses
+from agent.resets.lastwords import LastWords
+from agent.watchdogs.owned import Watchdogs, here
 
 Sign = Literal["reports", "excused", "silent"]
 LIVES = frozenset({"starting", "running", "reloading", "stopping"})

@@ -10,7 +10,7 @@ from typing import cast
 
 from agent.model import Data, Json
 from agent.narrow import number, part, rows
-from agent.resets import CAUSES, CONFIDENCES, Verdict, Words, among
+from agent.resets.causes import CAUSES, CONFIDENCES, Verdict, Words, among
 
 BOOTS = 32  # that the ring remembers
 SEEN = 64  # pstore records that were told already

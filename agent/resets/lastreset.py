@@ -1,4 +1,4 @@
-"""The cause of the last reset, judged once per boot: evidence is read, `agent.resets` judges, the ring of boots remembers.
+"""The cause of the last reset, judged once per boot: evidence is read, `causes` judges, the ring of boots remembers.
 
 No probe: a probe looks into the running kernel, this asks what an earlier one left behind, once.
 """
@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent import boots, resets
-from agent.boots import Boot, Boots
 from agent.errors import GatewardenError, StoreError
-from agent.lastwords import Durable, LastWords
 from agent.linux import intent, pstore, watchdogfacts
 from agent.linux.pstore import Record
 from agent.model import Data, Sighting
 from agent.ports import Clock
-from agent.resets import Evidence, Verdict
+from agent.resets import boots, causes
+from agent.resets.boots import Boot, Boots
+from agent.resets.causes import Evidence, Verdict
+from agent.resets.lastwords import Durable, LastWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class LastReset:
         known = self.boots.of(words.now.boot_id)
         self._before = words.before()
         self._judged = known is not None
-        self.verdict: Verdict = known.verdict if known else resets.UNKNOWN
+        self.verdict: Verdict = known.verdict if known else causes.UNKNOWN
 
     def resolve(self, mcu: str = "") -> Sighting | None:
         """Judge, once per boot: give the event to record, None if that was done. `mcu` is what the microcontroller says."""
@@ -59,7 +59,7 @@ class LastReset:
         fresh = [one for one in dumps if one.key not in self.boots.seen]
         found = self._evidence(fresh, mcu)
         # Without a ring nothing is known of the boot before: what lies in pstore may be years old.
-        self.verdict = resets.judge(found) if self.boots.ring or found.words else resets.UNKNOWN
+        self.verdict = causes.judge(found) if self.boots.ring or found.words else causes.UNKNOWN
         boot = Boot(self._words.now.boot_id, self._clock.wall(), self._words.now.version, self.verdict)
         self.boots = self.boots.begun(boot, self._before, tuple(one.key for one in dumps))
         try:
@@ -67,7 +67,7 @@ class LastReset:
         except StoreError as error:
             self._say(f"this boot is not remembered: {error}")
         self._words.alive()  # the words of the boot before have said what they had to
-        return resets.sighting(self.verdict, self._before, self._clock.mono_ns())
+        return causes.sighting(self.verdict, self._before, self._clock.mono_ns())
 
     def _evidence(self, dumps: list[Record], mcu: str) -> Evidence:
         before = self._before.boot_id if self._before else self.boots.ring[-1].boot_id if self.boots.ring else ""

@@ -13,7 +13,7 @@ from agent.policies._hold import ALL
 from agent.policies.boots import Boots
 from agent.policies.ladder import Ladder
 from agent.ports import Clock, Detector
-from agent.remembering import EVERY_S, Remembering, those_of
+from agent.supervision.remembering import EVERY_S, Remembering, those_of
 
 GATEWAY = "gateway"
 """Subject of a hold of everything."""

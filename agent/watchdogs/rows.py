@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.feeding import Feeder, Margins
 from agent.linux.watchdog import KernelWatchdog
 from agent.linux.watchdogfacts import WatchdogFacts
 from agent.model import Data, Json
+from agent.watchdogs.feeding import Feeder, Margins
 
 
 @dataclass(slots=True)

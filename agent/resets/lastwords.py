@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from threading import Lock
 from typing import Protocol, cast
 
-from agent import resets
 from agent.errors import StoreError
 from agent.model import Data, Json
 from agent.ports import Clock
-from agent.resets import Phase, Words
+from agent.resets import causes
+from agent.resets.causes import Phase, Words
 
 ALIVE_S = 600.0
 ACT_S = 300.0  # an act that has not ended the boot by then has failed
@@ -63,7 +63,7 @@ class LastWords:
 
     def before(self) -> Words | None:
         """Give the words of another boot, None if there are none."""
-        found = resets.words(self.file.read())
+        found = causes.words(self.file.read())
         return None if found is None or found.boot_id == self.now.boot_id else found
 
     def phase(self, phase: Phase, reason: str = "") -> None:

@@ -11,13 +11,13 @@ from threading import Event, Thread
 import pytest
 
 from agent.errors import GatewardenError, StoreError
-from agent.lastreset import LastReset, Witnesses
-from agent.lastwords import ACT_S, ALIVE_S, PER_HOUR, LastWords
 from agent.linux import intent
 from agent.linux.intent import DurableFile
 from agent.linux.pstore import Record
 from agent.model import Data, Json
-from agent.resets import CARDRESET, Words
+from agent.resets.causes import CARDRESET, Words
+from agent.resets.lastreset import LastReset, Witnesses
+from agent.resets.lastwords import ACT_S, ALIVE_S, PER_HOUR, LastWords
 from tests.brokers import wait_for
 from tests.doubles import HandClock
 

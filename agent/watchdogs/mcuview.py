@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from agent.feeding import Margins
 from agent.mcu.client import LeaseClient
 from agent.mcu.wire import Phase, Reason, Reset, word
 from agent.model import Data, Json, State
+from agent.watchdogs.feeding import Margins
 
 _STATES: dict[str, State] = {"leased": "ok", "hello": "unknown", "opening": "degraded", "incompatible": "degraded"}
 

@@ -12,17 +12,17 @@ from typing import Any, cast
 import pytest
 
 from agent.config import Watchdog
-from agent.delegation import decide
-from agent.feeding import NS
-from agent.lastwords import LastWords
 from agent.linux import kmsg, pretimeout
 from agent.linux.intent import DurableFile
 from agent.linux.loop import EpollLoop
 from agent.linux.watchdog import WDIOF_CARDRESET, WDIOF_MAGICCLOSE, WDIOF_PRETIMEOUT, WDIOF_SETTIMEOUT, Closed, KernelWatchdog
 from agent.linux.watchdogfacts import WatchdogFacts
 from agent.model import Sighting
-from agent.resets import Words
-from agent.watchdogs import RETRY_S, Machine, Watchdogs
+from agent.resets.causes import Words
+from agent.resets.lastwords import LastWords
+from agent.watchdogs.delegation import decide
+from agent.watchdogs.feeding import NS
+from agent.watchdogs.owned import RETRY_S, Machine, Watchdogs
 from tests.doubles import HandClock
 from tests.watchdogdevices import MemoryDevice
 

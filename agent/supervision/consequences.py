@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.errors import GatewardenError
-from agent.guarding import Guarding
 from agent.model import Sighting
 from agent.ports import Keeper
+from agent.watchdogs.guarding import Guarding
 
 
 @dataclass(frozen=True, slots=True)

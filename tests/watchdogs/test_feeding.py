@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.feeding import AGENTD, EXCUSED_MOST_NS, NS, Gate, Margins
+from agent.watchdogs.feeding import AGENTD, EXCUSED_MOST_NS, NS, Gate, Margins
 
 
 def gate(*names: str) -> Gate:

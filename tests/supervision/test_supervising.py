@@ -12,7 +12,7 @@ from agent.commands.workloads import KEYS
 from agent.linux.loop import EpollLoop
 from agent.model import Data, Event, Finding
 from agent.pipeline import Pipeline
-from agent.supervising import Supervising
+from agent.supervision.supervising import Supervising
 from tests.doubles import HandClock, MemoryStore
 
 TWO = (

@@ -12,7 +12,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from agent.errors import NotRunning, ProbeError, Refused
-from agent.feeding import Margins
 from agent.linux.loop import EpollLoop
 from agent.linux.serial import Gone, Line, SerialPort
 from agent.linux.timers import Timer
@@ -20,10 +19,11 @@ from agent.mcu.client import LeaseClient
 from agent.mcu.lease import Link
 from agent.mcu.ttl import Bounds
 from agent.mcu.wire import Phase
-from agent.mcuview import report, row
 from agent.model import Data, Json, Sighting
 from agent.ports import Clock
 from agent.probes import mcu_link
+from agent.watchdogs.feeding import Margins
+from agent.watchdogs.mcuview import report, row
 
 # What HELLO asks for. At least three ticks of agentd: a shorter ttl would make it tick faster, and so learn a shorter one.
 BOUNDS = Bounds(30_000, 120_000)
@@ -71,7 +71,7 @@ class McuLink:
 
     @property
     def evidence(self) -> str:
-        """What it knew of the gateway's last start when it was met (`agent.resets.MCU`); empty before HELLO."""
+        """What it knew of the gateway's last start when it was met (`agent.resets.causes.MCU`); empty before HELLO."""
         return self._evidence
 
     def start(self) -> None:

@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.feeding import Feeder
-from agent.guarding import Guarding
 from agent.linux.loop import EpollLoop
 from agent.model import Data, Json
 from agent.outside.outlook import Outlook
 from agent.ports import Mcu
-from agent.recovering import Recovering
-from agent.supervising import Supervising
+from agent.supervision.recovering import Recovering
+from agent.supervision.supervising import Supervising
+from agent.watchdogs.feeding import Feeder
+from agent.watchdogs.guarding import Guarding
 
 HELLO_S = 5.0  # a microcontroller that has not answered by then does not help to judge the last reset
 
 
 class Lease(Feeder, Mcu, Protocol):
-    """The microcontroller (`agent.mculink.McuLink`, which is imported only where one is configured)."""
+    """The microcontroller (`agent.watchdogs.mculink.McuLink`, which is imported only where one is configured)."""
 
     @property
     def evidence(self) -> str:

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agent import actionports, config
+from agent import config
 from agent.config import Workload
 from agent.detectors import crash_loop
 from agent.errors import BadRequest, StoreError
-from agent.guarding import sign
 from agent.model import Data, Decision, Event, Finding, Outcome, Sighting
-from agent.recovering import Recovering, lane
-from agent.remembering import BoundedIntents, Remembering
-from agent.workloads import Owners
+from agent.supervision import actionports
+from agent.supervision.recovering import Recovering, lane
+from agent.supervision.remembering import BoundedIntents, Remembering
+from agent.supervision.workloads import Owners
+from agent.watchdogs.guarding import sign
 from tests.doubles import HandClock, MemoryMachine
 
 BOOT = "b" * 32
@@ -246,7 +247,7 @@ RUNS: Data = {"state": "running", "phase": "run", "parent": "keeper", "deadline_
     ],
 )
 def test_what_feeds_the_watchdogs_between_beats(row: Data, how: str, seconds: float) -> None:
-    """Pins the table of `agent.guarding`: what is excused, what counts as a report, and what lets the hardware act."""
+    """Pins the table of `guarding`: what is excused, what counts as a report, and what lets the hardware act."""
     assert sign(RUNS | row) == (how, seconds)
 
 

@@ -1,7 +1,7 @@
 """Workloads whose parent is systemd, docker or podman (`unit =`, `container =`): watched, and asked for when something happens.
 
 A pidfd on the main process tells of its end at once; then its parent is asked, again and again with growing pauses until it has
-settled. What runs is not asked; what does not run is looked for by its cgroup at each tick, and asked now and then.
+settled. What runs is not asked. That somebody else starts a unit is seen by its cgroup; a container is asked now and then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agent.ports import Clock
 SOURCE = "agent"
 FIRST_S, LONGEST_S = 0.05, 5.0
 """Pauses between two questions while its parent is at it."""
-RARELY_S = 60.0
+RARELY_S = {"unit": 300.0, "container": 60.0}
 """Between two questions about what does not run."""
 SETTLED = frozenset({"running", "stopped", "failed"})
 SEVERITIES: dict[str, Severity] = {"failed": "error", "backoff": "warning"}
@@ -66,6 +66,7 @@ class Services:
         self._wanted: dict[str, None] = {}
         self._asking = False
         self._closed = False
+        self._folders: cgroups.UnitFolders | None = None
         self.supervised: Callable[[Collection[str]], None] = lambda _names: None
         """Hears which ones their parent restarts by itself, when that changes."""
         self.unknown: Callable[[str, str], None] = lambda _name, _why: None
@@ -74,21 +75,24 @@ class Services:
 
     def start(self) -> None:
         """Ask for all."""
+        names = {one.workload.unit: name for name, one in self._all.items() if one.workload.unit is not None}
+        self._folders = cgroups.UnitFolders(self._loop, names, lambda unit: self._moved(names[unit]))
         for name in self._all:
             self._want(name)
 
     def tick(self) -> None:
-        """Look for those that do not run."""
+        """Ask for those that do not run, now and then."""
         now = self._clock.mono_ns()
         for name, one in self._all.items():
-            if one.pidfd is None and one.timer is None:
-                old = now - one.asked_ns >= RARELY_S * _NS
-                if old or (one.workload.unit is not None and cgroups.lives(one.workload.unit)):
-                    self._want(name)
+            rarely_s = RARELY_S["unit" if one.workload.unit is not None else "container"]
+            if one.pidfd is None and one.timer is None and now - one.asked_ns >= rarely_s * _NS:
+                self._want(name)
 
     def close(self) -> None:
         """Watch nothing any more."""
         self._closed = True
+        if self._folders is not None:
+            self._folders.close()
         for one in self._all.values():
             self._forget(one)
             if one.timer is not None:
@@ -196,6 +200,13 @@ class Services:
         self._forget(one)
         one.pause_s = FIRST_S
         self._want(one.workload.name)
+
+    def _moved(self, name: str) -> None:
+        """Ask for a unit that was started or has ended, soon: systemd is at it."""
+        one = self._all[name]
+        if one.pidfd is None:
+            one.pause_s = FIRST_S
+            self._again(one)
 
     def _forget(self, one: _Service) -> None:
         fd, one.pidfd, one.watched = one.pidfd, None, None

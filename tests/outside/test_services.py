@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from agent.config import Workload
 from agent.detectors import crash_loop
 from agent.errors import NotRunning
+from agent.linux import cgroups
 from agent.linux.clock import SystemClock
 from agent.linux.loop import EpollLoop
 from agent.linux.servicestate import ServiceState
@@ -242,7 +244,7 @@ def test_nobody_to_ask(box: Box) -> None:
 
 
 def test_started_by_somebody_else(box: Box) -> None:
-    """Pins that what does not run is found by tick once it does: at the latest after a minute."""
+    """Pins that a unit which nobody told of is found by tick once it runs, at the latest after five minutes."""
     box.parent.state = ServiceState("stopped", None, "inactive (dead)")
     box.services.start()
     box.run(lambda: len(box.told) == 1)
@@ -251,6 +253,27 @@ def test_started_by_somebody_else(box: Box) -> None:
     box.loop.once(0.2, box.loop.stop, "wait")
     box.loop.run()
     assert box.parent.asked == 1
-    box.services._all["a"].asked_ns -= 61_000_000_000
+    box.services._all["a"].asked_ns -= 301_000_000_000
     box.services.tick()
     box.run(lambda: "state running" in box.kinds())
+
+
+def test_units_that_come_and_go_by_their_cgroups(tmp_path: Path) -> None:
+    """Pins that only our units are told of, from any tree, and a machine without systemd has none."""
+    heard: list[str] = []
+    loop = EpollLoop(lambda _name, _error: None)
+    slices = [tmp_path / tree / "system.slice" for tree in ("sys/fs/cgroup/unified", "sys/fs/cgroup/systemd")]
+    for folder in slices:
+        folder.mkdir(parents=True)
+    made = cgroups.UnitFolders(loop, ["a.service", "b.service"], heard.append, tmp_path)
+    for name in ("a.service", "other.service"):
+        (slices[0] / name).mkdir()
+    (slices[1] / "b.service").mkdir()
+    (slices[1] / "b.service").rmdir()
+    loop.once(0.1, loop.stop, "limit")
+    loop.run()
+    assert heard == ["a.service", "b.service"]
+    made.close()
+    cgroups.UnitFolders(loop, ["a.service"], heard.append, tmp_path / "nosuch").close()
+    cgroups.UnitFolders(loop, [], heard.append, tmp_path).close()
+    loop.close()

@@ -110,7 +110,7 @@ def inspected(video: VideoFile) -> Found:
 
 def _take(found: Found, sets: Sets, packet: videofile.Packet) -> None:
     known = sets.active is not None
-    seen = sets.packet(packet.index, packet.pts_s, packet.data, packet.sets)
+    seen = sets.packet(packet.index, packet.pts_s, packet.data)
     if sets.active and not known:
         found.codec = sets.codec
         found.state = "degraded" if found.damaged else "ok"

@@ -71,15 +71,14 @@ class Sets:
         self._known: dict[tuple[Kind, int], ParameterSet] = {}
         self._units: dict[tuple[Kind, int], bytes] = {}
         self._by_pps: dict[int, ParameterSet] = {}
-        self._container = codec
 
-    def packet(self, index: int, pts_s: float | None, data: bytes, sets: bytes = b"") -> Seen:
-        """Take packet `index` (Annex B, or OBUs); `sets` are the parameter sets in it, as `extract_extradata` gives them."""
+    def packet(self, index: int, pts_s: float | None, data: bytes) -> Seen:
+        """Take packet `index` (Annex B, or OBUs)."""
         other = other_codec(self.codec, data)
         if other:
-            self._turn(other[0])
+            self.turn(other[0])
             data = data[other[1] :]
-        seen = self._arrivals(index, pts_s, sets if self.codec == self._container else data)
+        seen = self._arrivals(index, pts_s, data)
         return replace(seen, change=self._activated(index, pts_s, data))
 
     def headers(self) -> bytes:
@@ -87,8 +86,8 @@ class Sets:
         ordered = sorted(self._units, key=lambda key: _ORDER.index(key[0]))
         return b"".join(b"\0\0\0\1" + self._units[key] for key in ordered if key[0] != "sequence_header")
 
-    def _turn(self, other: Codec) -> None:
-        """Go on with another codec; what is active stays until a picture of the new one."""
+    def turn(self, other: Codec) -> None:
+        """Go on with another codec, or another multiplex of the same; what is active stays until a picture of the new one."""
         self.codec = other
         for held in (self._known, self._units, self._by_pps):
             held.clear()

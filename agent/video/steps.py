@@ -63,15 +63,16 @@ class Steps:
         self._form: Form | None = None
         self._of: Sequence | None = None
         self._named = codec
-        self._sets = _sets(codec)
+        self._sets = Sets(_known(codec))
         self._blind = False
         self.codec: Codec = self._sets.codec
 
     def step(self, packet: Packet, now_ns: int) -> Step:
         """Look at the next packet."""
         if packet.codec != self._named:  # another multiplex: nothing of before counts
-            self._named, self._sets = packet.codec, _sets(packet.codec)
-        seen = self._sets.packet(packet.serial, packet.pts_s, packet.data, packet.data)
+            self._named = packet.codec
+            self._sets.turn(_known(packet.codec))
+        seen = self._sets.packet(packet.serial, packet.pts_s, packet.data)
         self.codec = self._sets.codec
         entry, closed = access(self.codec, packet)
         brings = bool(seen.arrived or seen.repeats)
@@ -90,8 +91,8 @@ class Steps:
         return self._form
 
 
-def _sets(codec: str) -> Sets:
-    return Sets(next((known for known in CODECS if known == codec), "h264"))
+def _known(codec: str) -> Codec:
+    return next((known for known in CODECS if known == codec), "h264")
 
 
 def announced(content: Sequence) -> Form:

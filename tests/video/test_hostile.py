@@ -57,10 +57,10 @@ def test_mutated_streams(stream: tuple[Codec, bytes]) -> None:
     codec, data = stream
     sets = Sets(codec)
     for index in range(2):
-        seen = sets.packet(index, None, data, data)
+        seen = sets.packet(index, None, data)
         assert all(isinstance(what, str) for what in seen.damaged)
     for named in CODECS:
-        Sets(named).packet(0, None, data, data)
+        Sets(named).packet(0, None, data)
 
 
 @settings(max_examples=300, deadline=1000)
@@ -131,7 +131,7 @@ def test_a_damaged_vui_is_left_out() -> None:
 def test_endless_garbage(codec: Codec, data: bytes) -> None:
     """Pins that megabytes of the same pass in the time that it takes to look at them once."""
     began = time.monotonic()
-    Sets(codec).packet(0, None, data, data)
+    Sets(codec).packet(0, None, data)
     assert time.monotonic() - began < LONG_S
 
 
@@ -142,7 +142,7 @@ def test_a_hundred_thousand_ids() -> None:
     for i in range(2000):
         units_ = [h264_sps(20 + (i + j) % 200, number=j % 32) for j in range(4)]
         data = annex_b(*units_, h264_pps(i % 256, i % 32), h264_slice(i % 256))
-        sets.packet(i, i / 25, data, data)
+        sets.packet(i, i / 25, data)
     assert time.monotonic() - began < 10 * LONG_S
     assert len(sets._known) <= 32 + 256
 

@@ -23,7 +23,7 @@ class Feed:
         """Give what the next packet brings."""
         self.index += 1
         data = annex_b(*units)
-        return self.sets.packet(self.index, self.index / 25, data, data)
+        return self.sets.packet(self.index, self.index / 25, data)
 
 
 def test_a_set_is_active_with_the_first_picture_that_refers_to_it() -> None:
@@ -98,12 +98,12 @@ def test_another_codec_in_the_same_stream() -> None:
     """Pins H.264 to HEVC and back where the container goes on calling it H.264, also in the middle of a packet."""
     h264, hevc = encode("h264", ""), encode("hevc", "")
     sets = Sets("h264")
-    assert sets.packet(0, 0.0, h264, h264).change is None
-    there = sets.packet(1, 0.04, h264[-40:] + hevc, b"").change
+    assert sets.packet(0, 0.0, h264).change is None
+    there = sets.packet(1, 0.04, h264[-40:] + hevc).change
     assert there is not None
     assert (there.grade, there.old.sequence.codec, there.new.sequence.codec) == ("codec", "h264", "hevc")
-    assert sets.packet(2, 0.08, hevc, b"").change is None
-    back = sets.packet(3, 0.12, h264, h264).change
+    assert sets.packet(2, 0.08, hevc).change is None
+    back = sets.packet(3, 0.12, h264).change
     assert back is not None
     assert (back.grade, back.new.sequence.codec, sets.codec) == ("codec", "h264", "h264")
 
@@ -112,8 +112,8 @@ def test_av1() -> None:
     """Pins that a new sequence header is active at once."""
     sets = Sets("av1")
     small, large = encode("av1", ""), encode("av1", "", "128x64")
-    assert sets.packet(0, 0.0, small, small).change is None
-    change = sets.packet(1, 0.04, large, large).change
+    assert sets.packet(0, 0.0, small).change is None
+    change = sets.packet(1, 0.04, large).change
     assert change is not None
     assert (change.grade, change.new.content.width) == ("format", 128)
 

@@ -1,6 +1,7 @@
 """video: what is in a video stream, and what decoding it gives (needs PyAV: pip install 'gatewarden[video]').
 
-inspect reads a file without decoding it, and tells every parameter set and what its changes mean. docs/video.md has the rest.
+inspect reads a file without decoding it, and tells every parameter set and what its changes mean. decode goes on over every
+change, with another decoder where one fails, and tells how long no good picture came. docs/video.md has the rest.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from agent.commands._call import Call
 EXAMPLES = """examples:
   agentctl video inspect camera.ts
   agentctl video inspect camera.ts --json | jq '.changes[] | select(.class == "format")'
+  agentctl video decode camera.ts --adapt 1280x720:yuv420p --out y4m:camera.y4m
 """
-WAYS = {"inspect": "the parameter sets of a file and their changes"}
+WAYS = {
+    "inspect": "the parameter sets of a file and their changes",
+    "decode": "decode a file or camera, over every change of its parameters",
+}
 
 
 class Way(Protocol):

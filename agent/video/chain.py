@@ -49,13 +49,18 @@ _FORGIVEN_S = 60.0
 _DOUBLINGS = 10
 
 
+def known(name: str) -> None:
+    """Raise BadRequest for a stage that is not one of STAGES."""
+    if name not in STAGES:
+        near = difflib.get_close_matches(name, STAGES, 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise BadRequest(f"there is no way of decoding {name[:40]!r}{hint}, allowed: {', '.join(STAGES)}")
+
+
 def order(codec: Codec, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Give the stages for a codec, of `names` in their order if there are any. Raises BadRequest."""
     for name in names:
-        if name not in STAGES:
-            near = difflib.get_close_matches(name, STAGES, 1)
-            hint = f", did you mean {near[0]}?" if near else ""
-            raise BadRequest(f"there is no way of decoding {name[:40]!r}{hint} allowed: {', '.join(STAGES)}")
+        known(name)
     found = tuple(name for name in (names or STAGES) if codec in STAGES[name].codecs)
     if not found:
         raise BadRequest(f"none of {', '.join(names)} decodes {codec}")

@@ -9,49 +9,20 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from agent.errors import DecoderFailed
 from agent.model import State
-from agent.ports import Clock, Decoder, Packet, Picture, Stages
+from agent.ports import Clock, Packet, Picture, Stages
 from agent.video.chain import STAGES, Chain, supports
-from agent.video.health import Health, Rules
+from agent.video.health import Health
 from agent.video.replay import Replay
+from agent.video.running import Counts, Running, Ways
 from agent.video.steps import Form, Step, Steps
 from agent.video.switches import Switch, Switches
 
 _DEAD = frozenset({"hang", "dead", "absent"})
 _KNOWN = 32
 _PATIENT = 300
-
-
-@dataclass(slots=True)
-class _Running:
-    """The decoder in use; `form` is that of the last packet it was given."""
-
-    name: str
-    decoder: Decoder
-    health: Health
-    form: Form | None
-    first: bool = True
-
-
-@dataclass(slots=True)
-class Counts:
-    """What came in; pictures are counted by whoever takes them."""
-
-    packets: int = 0
-    changes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """How to decode: the stages' names in order (none: the default of the codec), when one is given up, and what to do at a
-    change of format: open the decoder anew (False, and known formats in place), or let those that can go on in place."""
-
-    names: Sequence[str] = ()
-    rules: Rules = field(default_factory=Rules)
-    in_place: bool = False
 
 
 class Decoding:
@@ -68,7 +39,7 @@ class Decoding:
         self._codec = self._last = self._steps.codec
         self._held = 0
         self._replay = Replay()
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._left = ""
         self._known: dict[Form, None] = {}
         self._out: list[Picture] = []
@@ -127,6 +98,9 @@ class Decoding:
                 self._close()
             self._run(again)
         self._close()
+        if self._replay.pending:
+            self.reason = self.reason or "pictures are missing"
+            self._replay.clear()
         return self._taken()
 
     def _taken(self) -> list[Picture]:
@@ -161,19 +135,19 @@ class Decoding:
         current.form, current.first = step.form or current.form, False
         return self._tried(current, step, lambda: current.decoder.decode(sent))
 
-    def _holds(self, running: _Running, step: Step) -> bool:
+    def _holds(self, running: Running, step: Step) -> bool:
         """Tell whether a fresh decoder has to wait for a random-access point; not for ever, some streams mark none."""
         self._held = 0 if step.entry or not running.first else self._held + 1
         return 0 < self._held <= _PATIENT
 
-    def _prefixed(self, running: _Running, step: Step) -> Packet:
+    def _prefixed(self, running: Running, step: Step) -> Packet:
         """Give the packet; to a fresh decoder with the parameter sets that it does not bring."""
         packet = step.packet
         if not (running.first and step.headers):
             return packet
         return Packet(packet.serial, packet.codec, step.headers + packet.data, packet.key, packet.pts_s, packet.due_s)
 
-    def _tried(self, running: _Running, step: Step | None, call: Callable[[], Sequence[Picture]]) -> Sequence[Step]:
+    def _tried(self, running: Running, step: Step | None, call: Callable[[], Sequence[Picture]]) -> Sequence[Step]:
         """Let a decoder work; give what the next one must be told if this one is left over it."""
         failed = False
         try:
@@ -187,7 +161,7 @@ class Decoding:
         reason = running.health.verdict(self._clock.mono_ns(), running.form)
         return self._recovered(running, reason) if reason else ()
 
-    def _accept(self, running: _Running, pictures: Iterable[Picture]) -> None:
+    def _accept(self, running: Running, pictures: Iterable[Picture]) -> None:
         for picture in pictures:
             now = self._clock.mono_ns()
             step = self._replay.waiting(picture.serial)
@@ -209,7 +183,7 @@ class Decoding:
                 self._known.pop(next(iter(self._known)))
             self._known[form] = None
 
-    def _turned(self, running: _Running, step: Step) -> Sequence[Step]:
+    def _turned(self, running: Running, step: Step) -> Sequence[Step]:
         """Go on in another format or codec. Gives what to tell a new decoder if the old one failed over its draining."""
         stage, old = STAGES[running.name], running.form
         if running.first or old is None:
@@ -233,7 +207,7 @@ class Decoding:
             self._note(step.arrived_ns, step, running.name, self.decoder, reason)
         return ()
 
-    def _promoted(self, running: _Running, better: str, step: Step) -> None:
+    def _promoted(self, running: Running, better: str, step: Step) -> None:
         """Try a better stage again; the one in use goes only when the other one is there."""
         fresh = self._opened(better, step.form)
         if fresh is None:
@@ -244,7 +218,7 @@ class Decoding:
         self._running = fresh
         self._note(step.arrived_ns, step, running.name, better, "due again")
 
-    def _recovered(self, running: _Running, reason: str) -> Sequence[Step]:
+    def _recovered(self, running: Running, reason: str) -> Sequence[Step]:
         """Leave a decoder that fails for the next one, and give what that must be told; or stay, if there is none."""
         now = self._clock.mono_ns()
         self.reason = reason
@@ -283,7 +257,7 @@ class Decoding:
                 return True
         return False
 
-    def _opened(self, name: str, form: Form | None) -> _Running | None:
+    def _opened(self, name: str, form: Form | None) -> Running | None:
         try:
             decoder = self._stages.open(name, self._codec)
         except DecoderFailed:
@@ -291,7 +265,7 @@ class Decoding:
             return None
         stage = STAGES[name]
         health = Health(self._ways.rules, self._clock.mono_ns(), at_once=stage.at_once, patience_s=stage.patience_s)
-        return _Running(name, decoder, health, form)
+        return Running(name, decoder, health, form)
 
     def _close(self) -> None:
         if self._running:

@@ -78,6 +78,13 @@ class Replay:
         """Give up the picture of a step."""
         self.lost += self._pending.pop(serial, None) is not None
 
+    def clear(self) -> None:
+        """Give up everything that is still wanted, and forget all."""
+        self.lost += len(self._pending)
+        self._pending.clear()
+        self._groups.clear()
+        self._bytes = self._packets = 0
+
     @property
     def oldest(self) -> Step | None:
         """The first step whose picture is still wanted."""

@@ -1,0 +1,79 @@
+"""A decoder in a thread of its own, each call with a deadline: a hang inside a library is an error, and costs the thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+
+from agent.errors import DecoderFailed
+from agent.ports import Decoder, Packet, Picture
+
+DEADLINE_S = 1.0
+"""Far above what a picture takes (53 ms for 1080p 4:4:4, 242 ms on a machine that is overloaded)."""
+_Result = Sequence[Picture] | Exception
+
+
+class Deadlined:
+    """`ports.Decoder`: another one, that need not come back. One that hangs is never touched again, nor its thread joined."""
+
+    def __init__(self, make: Callable[[], Decoder], seconds: float = DEADLINE_S) -> None:
+        """Open it, in the thread as well. Raises what `make` raises, or DecoderFailed (hang)."""
+        self._seconds = seconds
+        self._calls: queue.SimpleQueue[Callable[[Decoder], Sequence[Picture]] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        self._hangs = False
+        threading.Thread(target=_work, args=(make, self._calls, self._results), name="decoder", daemon=True).start()
+        self._result("opening")
+
+    def decode(self, packet: Packet) -> Sequence[Picture]:
+        """Take a packet. Raises DecoderFailed (hang) if that takes too long."""
+        return self._call(f"packet {packet.serial}", lambda decoder: decoder.decode(packet))
+
+    def collect(self) -> Sequence[Picture]:
+        """Give what has become ready."""
+        return self._call("collecting", lambda decoder: decoder.collect())
+
+    def drain(self) -> Sequence[Picture]:
+        """Give what is still inside."""
+        return self._call("draining", lambda decoder: decoder.drain())
+
+    def close(self) -> None:
+        """Let go of it, unless it hangs."""
+        self._calls.put(None)
+
+    def _call(self, what: str, call: Callable[[Decoder], Sequence[Picture]]) -> Sequence[Picture]:
+        if self._hangs:
+            raise DecoderFailed("hang", f"{what}: it hangs already", final=True)
+        self._calls.put(call)
+        return self._result(what)
+
+    def _result(self, what: str) -> Sequence[Picture]:
+        try:
+            result = self._results.get(timeout=self._seconds)
+        except queue.Empty:
+            self._hangs = True
+            raise DecoderFailed("hang", f"{what}: no answer within {self._seconds:g} s", final=True) from None
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+def _work(
+    make: Callable[[], Decoder],
+    calls: queue.SimpleQueue[Callable[[Decoder], Sequence[Picture]] | None],
+    results: queue.SimpleQueue[_Result],
+) -> None:
+    """Open, then do one call after another until None comes, and close."""
+    try:
+        decoder = make()
+    except Exception as error:  # noqa: BLE001 - it is raised in the other thread
+        results.put(error)
+        return
+    results.put(())
+    while (call := calls.get()) is not None:
+        try:
+            results.put(call(decoder))
+        except Exception as error:  # noqa: BLE001 - likewise
+            results.put(error)
+    decoder.close()

@@ -1,0 +1,41 @@
+"""How a stream is to be decoded, what decodes it, and what has come in so far. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agent.ports import Decoder
+from agent.video.health import Health, Rules
+from agent.video.steps import Form
+
+
+@dataclass(slots=True)
+class Running:
+    """The decoder in use; `form` is that of the last packet it was given."""
+
+    name: str
+    decoder: Decoder
+    health: Health
+    form: Form | None
+    first: bool = True
+
+
+@dataclass(slots=True)
+class Counts:
+    """What came in; pictures are counted by whoever takes them."""
+
+    packets: int = 0
+    changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How to decode: `names` of stages in order (none: the default of the codec), and when one is given up.
+
+    A format that is new is decoded by a decoder opened anew; with `in_place` by the one that is there, if it can do that.
+    """
+
+    names: Sequence[str] = ()
+    rules: Rules = field(default_factory=Rules)
+    in_place: bool = False

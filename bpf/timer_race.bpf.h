@@ -52,7 +52,7 @@ enum {
 /* How sure: the kernel's own fields say so; our record of entry and exit does; a free whose size is guessed. */
 enum { BY_STATE, BY_KERNEL, BY_GUESS };
 
-#define OBJECTS 4096		/* timers followed at a time, direct-mapped: one that gives way is only followed no longer */
+#define OBJECTS 4096		/* timers followed at a time, in sets of two: one that gives way is only followed no longer */
 #define CPUS 128		/* whose running callbacks are known; an edge machine has fewer */
 #define FRAMES 10		/* of each side's stack */
 #define FRAME 48		/* bytes of one resolved frame: symbol+0xoffset/0xsize [module] */
@@ -196,9 +196,10 @@ static __always_inline __u64 argument(__u64 *ctx, int index)
 	return value;
 }
 
-static __always_inline struct object *slot_of(__u64 timer)
+/* One of the two places of a timer; Fibonacci hashing to 12 bits: OBJECTS. */
+static __always_inline struct object *place_of(__u64 timer, __u32 way)
 {
-	__u32 index = (timer >> 3) * 0x9E3779B97F4A7C15ULL >> 52; /* Fibonacci hashing to 12 bits: OBJECTS */
+	__u32 index = ((timer >> 3) * 0x9E3779B97F4A7C15ULL >> 52) ^ way;
 
 	return bpf_map_lookup_elem(&objects, &index);
 }
@@ -206,9 +207,30 @@ static __always_inline struct object *slot_of(__u64 timer)
 /* The record of a timer that is followed already. */
 static __always_inline struct object *known(__u64 timer)
 {
-	struct object *object = slot_of(timer);
+	struct object *object = place_of(timer, 0);
 
+	if (object && object->timer != timer)
+		object = place_of(timer, 1);
 	return object && object->timer == timer ? object : 0;
+}
+
+/* How easily a record gives way: an idle one first, then the one armed last; a running one (armed: 0) last. */
+static __always_inline __u64 ease(struct object *object)
+{
+	return object->armed.t_ns || object->slot ? object->armed.t_ns : ~0ULL;
+}
+
+/*
+ * Which of its two places a new timer takes. Sleepers arm timers on their stacks for a moment, by the thousand; what has been armed
+ * for long may be stuck (F8), and is not found if it gives way to them.
+ */
+static __always_inline struct object *place_for(__u64 timer)
+{
+	struct object *one = place_of(timer, 0), *other = place_of(timer, 1);
+
+	if (!one || !other)
+		return 0;
+	return ease(one) >= ease(other) ? one : other;
 }
 
 /* The end of a life. Starts in the past are counted on: timerfd_settime() initialises its timer each time. */
@@ -223,8 +245,10 @@ static __always_inline void forget(struct object *object)
 /* The record of a timer, taken from the one that had the place if need be. */
 static __always_inline struct object *follow(__u64 timer, __u64 function, __u32 kind)
 {
-	struct object *object = slot_of(timer);
+	struct object *object = known(timer);
 
+	if (!object)
+		object = place_for(timer);
 	if (!object)
 		return 0;
 	if (object->timer != timer) {

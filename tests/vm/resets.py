@@ -28,6 +28,7 @@ BOOT_S = 420  # one boot, with its stage; some 60 on an idle host
 DISK = 64 << 20
 # A guest that boots nine times compiles nothing: what the host's Python has compiled serves.
 HOSTS_CACHE = "unset PYTHONPYCACHEPREFIX; export PYTHONDONTWRITEBYTECODE=1"
+OWN = f"export PYTHONPATH={ROOT}"  # agentd from this checkout, wherever the environment was made
 HARDWARE = (
     "-action reboot=reset -action watchdog=reset -device i6300esb "
     "-device ipmi-bmc-sim,id=bmc0 -device isa-ipmi-kcs,bmc=bmc0 "
@@ -115,6 +116,6 @@ def step(chosen: Kernel, folder: Path, prelude: str, share: str) -> dict[str, An
     """Give the step `resets` of the matrix; `prelude` makes the guest's files quick, `share` is QEMU's part of that."""
     began = time.monotonic()
     python = ROOT / ".venv/bin/python"
-    command = f"{prelude}\n{HOSTS_CACHE}\ncd {ROOT} && {python} -m tests.vm.guest.resets --out /mnt; sync"
+    command = f"{prelude}\n{HOSTS_CACHE}\n{OWN}\ncd {ROOT} && {python} -m tests.vm.guest.resets --out /mnt; sync"
     found = rows(chosen, folder, command, share)
     return {"step": "resets", "seconds": round(time.monotonic() - began, 1), "rows": found}

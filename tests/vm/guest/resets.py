@@ -68,7 +68,7 @@ class Stage:
 def agentd(timeout_s: int) -> subprocess.Popen[bytes]:
     """Start the real agentd; gives it when it is ready. An emulated CPU may be too slow at first for its own time limits."""
     CONFIG.write_text(TOML.format(state=STATE, timeout=timeout_s))
-    command = [str(Path(sys.executable).with_name("agentd")), "--config", str(CONFIG)]
+    command = [sys.executable, "-m", "agent.daemon", "--config", str(CONFIG)]
     for _attempt in range(ATTEMPTS):
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         assert process.stderr is not None
@@ -81,7 +81,7 @@ def agentd(timeout_s: int) -> subprocess.Popen[bytes]:
 
 def status() -> dict[str, Any]:
     """Ask it, as anybody would."""
-    command = [str(Path(sys.executable).with_name("agentctl")), "--config", str(CONFIG), "status", "--json"]
+    command = [sys.executable, "-m", "agent.cli", "--config", str(CONFIG), "status", "--json"]
     found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
     return found
 

@@ -2,9 +2,9 @@
 
     ok ── 1 failure ──► degraded ── 3 in a row (6 while the machine starves) ──► critical ── 2 good ones in a row ──► ok
 
-A new process is given its start-up time, learned as `deadline` learns it: until its first good check, failures are none. The
-machine starves while memory or I/O holds up everything, or somebody waits for a CPU, for more than half of the time between
-two readings.
+A new process is given its start-up time, learned as `deadline` learns it: until its first good check, failures are none. What
+is stopped, on hold or given up is not expected to answer: that it does not run is told elsewhere. The machine starves while
+memory or I/O holds up everything, or somebody waits for a CPU, for more than half of the time between two readings.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ KINDS = frozenset({"workload.check", "workload.state", "machine.pressure"})
 NS = 1_000_000_000
 FAILURES, FAILURES_STARVED, GOOD = 3, 6, 2
 STARVED = 0.5
+IDLE = ("stopped", "held", "failed")
 START = bounds("start", 0, None, None)
 
 
@@ -38,6 +39,7 @@ class _Workload:
     good: int = 0
     pid: int | None = None
     began_ns: int = 0
+    idle: bool = False
     answered: bool = False
     """Whether this process has ever answered well."""
     start: Estimate = field(default_factory=Estimate)
@@ -59,7 +61,7 @@ class HealthCheck:
         if event.kind == "machine.pressure":
             self._pressure(event)
         elif event.kind == "workload.state":
-            self._state(event)
+            return self._state(event)
         elif event.kind == "workload.check":
             return self._check(event)
         return ()
@@ -81,10 +83,17 @@ class HealthCheck:
             self._starved = elapsed_s > 0 and starved_s(self._totals, fresh, elapsed_s) > STARVED * elapsed_s
         self._totals = fresh
 
-    def _state(self, event: Event) -> None:
+    def _state(self, event: Event) -> list[Finding]:
         one, pid = self._known(event), narrow.count(event.data.get("pid")) or None
-        if one is not None and pid != one.pid:
+        if one is None:
+            return []
+        if pid != one.pid:
             one.pid, one.began_ns, one.answered, one.failures = pid, event.t_mono_ns, False, 0
+        one.idle = event.data.get("state") in IDLE
+        if not one.idle or one.state == "ok":
+            return []
+        one.state = "ok"
+        return [Finding(event.t_mono_ns, NAME, event.subject, "ok", f"it is {event.data.get('state')}")]
 
     def _known(self, event: Event) -> _Workload | None:
         if event.subject not in self._all and len(self._all) < SUBJECTS:
@@ -93,7 +102,7 @@ class HealthCheck:
 
     def _check(self, event: Event) -> list[Finding]:
         one = self._known(event)
-        if one is None:
+        if one is None or one.idle:
             return []
         if event.data.get("ok"):
             return self._good(event, one)

@@ -115,3 +115,18 @@ def test_critical_never_without_three_failures_in_a_row(steps: list[str]) -> Non
             row = 0 if step == "good" else row + 1
         raised = [finding.state for finding in one.found[before:]]
         assert "critical" not in raised or row >= FAILURES
+
+
+def test_what_is_stopped_is_not_expected_to_answer() -> None:
+    """An operator stops it, or its parent gives it up: the finding ends, and however long it stays so there is none."""
+    for state in ("stopped", "held", "failed"):
+        one = Story()
+        one.started(1)
+        one.checks(True, False, False, False)
+        one.see(event(one.second, "workload.state", "server", state=state, pid=None))
+        one.checks(*[False] * 400)
+        assert states(one.found) == [("server", "degraded"), ("server", "critical"), ("server", "ok")]
+        assert one.found[-1].summary == f"it is {state}"
+        one.started(2)
+        one.checks(True, False)
+        assert states(one.found)[-1] == ("server", "degraded")

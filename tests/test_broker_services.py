@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import resource
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -189,6 +191,25 @@ def test_an_errand_that_takes_too_long() -> None:
     os.close(writing)
     with pytest.raises(NotRunning, match="ended before it said"):
         errands.result(reading, 1)
+
+
+def test_an_errand_that_could_not_begin_is_not_under_way() -> None:
+    """Pins that a moment without descriptors costs that errand alone, and neither the next of its name nor the idle exit."""
+    all_, taken = errands.Errands(), list[int]()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        with pytest.raises(OSError, match="Too many open files"):
+            all_.start("reboot", lambda: "", lambda _fields: None)
+    finally:
+        for fd in taken:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert not all_.busy
+    assert errands.result(all_.start("reboot", lambda: "done", lambda _fields: None), 10) == "done"
 
 
 def test_errands_are_bounded() -> None:

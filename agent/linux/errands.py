@@ -43,8 +43,8 @@ class Errands:
         with self._lock:
             if name in self._running or len(self._running) >= MOST:
                 raise Refused(f"{name} is under way" if name in self._running else f"{MOST} errands are under way")
+            reading, writing = os.pipe2(os.O_CLOEXEC)  # may fail: only then is it under way
             self._running.add(name)
-        reading, writing = os.pipe2(os.O_CLOEXEC)
         Thread(target=self._run, args=(name, job, told, writing), name=name[:15], daemon=True).start()
         return reading
 

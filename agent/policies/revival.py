@@ -14,7 +14,7 @@ from agent.model import Decision, Finding
 
 NS = 1_000_000_000
 DETECTOR = "device_lost"
-RETRY_S, RETRY_MOST_S = 30.0, 3600.0
+RETRY_S, RETRY_MOST_S, STEPS = 30.0, 3600.0, 4
 BUDGET, WINDOW_S = 6, 3600.0
 PORTS = 64
 
@@ -60,7 +60,7 @@ class Revival:
                     continue
                 one.times.append(now_ns)
                 one.tries += 1
-                one.next_ns = now_ns + round(min(RETRY_S * 4 ** (one.tries - 1), RETRY_MOST_S) * NS)
+                one.next_ns = now_ns + round(min(RETRY_S * 4 ** min(one.tries - 1, STEPS), RETRY_MOST_S) * NS)
                 said = f", try {one.tries}: cable, hub or power?" if one.tries > 1 else ""
                 yield Decision(now_ns, "usb_reset", finding, f"{finding.summary}{said}", {"port": port})
 

@@ -4,7 +4,8 @@
 |---|---|
 | beats (sd_notify, a counter file, a probe) | each beat |
 | starts, reloads, or its machine is starved, within its deadline | nothing is wanted of it until that deadline |
-| is being started again by its parent, or that parent does not answer | likewise, up to 15 min after its last report |
+| its parent starts it again, or gave it up; the keeper does not answer | likewise, up to 15 min after its last report |
+| is a unit or a container of which nobody tells (no broker, no systemctl) | each tick: not known is not dead |
 | has no liveness in this phase ("not proven", or a probe that asks) | each tick while its process lives |
 | fails its probe | nothing: no feed until it answers well |
 | stopped without a hold, failed to beat in time | nothing: no feed until it works |
@@ -42,8 +43,10 @@ def sign(row: Data) -> tuple[Sign, float]:
     state, margin, causes = row.get("state"), narrow.number(row.get("margin_s")), row.get("causes")
     if isinstance(causes, list) and "health_check" in causes:
         return "silent", 0.0
+    if state == "unknown" and row.get("parent") != "keeper":
+        return "reports", 0.0
     if state in RESTARTED:
-        return ("excused", _PATIENCE_S) if row.get("parent") == "keeper" else ("reports", 0.0)
+        return "excused", _PATIENCE_S
     if state not in LIVES:
         return "silent", 0.0
     if row.get("deadline_s") is None:

@@ -94,6 +94,17 @@ def test_a_device_that_stays_away() -> None:
     assert one.states() == ["critical"]
 
 
+def test_a_device_that_stays_away_for_months() -> None:
+    """Pins that it is tried each hour for as long as it takes: the pause grows no further, and neither does a number."""
+    one = Port()
+    one.happens("gone")
+    one.run(6)
+    for _ in range(600):
+        one.now += 3600 * NS
+        one._decide(one.policy.tick(one.now))
+    assert len(one.decided) == 601
+
+
 def test_a_device_that_comes_and_goes() -> None:
     """R29: three short absences within a day are a finding that names cable, hub or power; no reset, it came back by itself."""
     one = Port()

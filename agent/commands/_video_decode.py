@@ -16,7 +16,7 @@ from agent.commands._table import number, table
 from agent.errors import BadRequest
 from agent.linux import videoadapter, videosource
 from agent.linux.clock import SystemClock, pause
-from agent.linux.videofile import library
+from agent.linux.pyav import library
 from agent.linux.videosink import Sink
 from agent.linux.videostages import MachineStages
 from agent.model import Data, Json, State

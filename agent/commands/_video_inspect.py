@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -14,10 +14,10 @@ from agent.commands._screen import Screen
 from agent.commands._status_view import text
 from agent.commands._table import NOTHING, number, table
 from agent.errors import BadRequest
-from agent.linux import videofile
-from agent.linux.videofile import VideoFile
+from agent.linux import videosource
 from agent.model import Data, Json, State
 from agent.narrow import part, rows
+from agent.ports import Packet
 from agent.video.reading import CODECS, Codec
 from agent.video.sets import Active, Change, ParameterSet, Sets
 
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Call) -> int:
     """Read it and show. Exit code 0 whatever is found, unless `--fail-on` says otherwise."""
-    found = inspected(videofile.opened(call.option("file")))
+    found = inspected(videosource.packets(str(call.option("file"))))
     if call.json:
         call.screen.json(found.json())
     else:
@@ -51,7 +51,9 @@ def run(call: Call) -> int:
 class Found:
     """What was seen of a file so far."""
 
-    codec: Codec
+    codec: Codec = "h264"
+    container: str = ""
+    """The codec that the container announces by now."""
     packets: int = 0
     parameter_sets: list[Json] = field(default_factory=list)
     changes: list[Json] = field(default_factory=list)
@@ -91,26 +93,31 @@ class Found:
         }
 
 
-def inspected(video: VideoFile) -> Found:
-    """Read a file to its end, or to where it cannot be read any further. Raises BadRequest if that is at its beginning."""
-    codec = next(known for known in CODECS if known == video.codec)
-    found, sets = Found(codec), Sets(codec)
+def inspected(packets: Iterable[Packet]) -> Found:
+    """Take packets to their end, or to where they cannot be read any further. Raises BadRequest if that is at the beginning."""
+    found, sets = Found(), Sets("h264")
     try:
-        for packet in video.packets:
+        for packet in packets:
             _take(found, sets, packet)
             found.packets += 1
     except BadRequest as error:
         if not found.packets:
             raise
         found.damage(str(error))
+    if not found.packets:
+        raise BadRequest("there is not one packet of video in it")
     if sets.active is None:
         found.damage("no picture refers to parameter sets that came: nothing can be decoded")
     return found
 
 
-def _take(found: Found, sets: Sets, packet: videofile.Packet) -> None:
+def _take(found: Found, sets: Sets, packet: Packet) -> None:
     known = sets.active is not None
-    seen = sets.packet(packet.index, packet.pts_s, packet.data)
+    if packet.codec != found.container:
+        found.container = codec = next(each for each in CODECS if each == packet.codec)
+        found.codec = found.codec if known else codec
+        sets.turn(codec)
+    seen = sets.packet(packet.serial, packet.pts_s, packet.data)
     if sets.active and not known:
         found.codec = sets.codec
         found.state = "degraded" if found.damaged else "ok"

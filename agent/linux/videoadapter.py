@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import BadRequest
-from agent.linux.videofile import library
+from agent.linux.pyav import library
 from agent.ports import Picture
 
 _WANTED = re.compile(r"(\d{1,5})x(\d{1,5}):([a-z][a-z0-9]{1,20})")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.errors import DecoderFailed
-from agent.linux.videofile import library
+from agent.linux.pyav import library
 from agent.ports import Packet, Picture
 
 MOST_PIXELS = 35_651_584

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.linux.videofile import library
+from agent.linux.pyav import library
 
 
 def planes(frame: Any) -> list[tuple[Any, int, int]]:

@@ -21,8 +21,8 @@ from typing import Any
 
 from agent.errors import BitstreamError, DecoderFailed
 from agent.linux import tool, videoplanes, y4m
+from agent.linux.pyav import library
 from agent.linux.videodecoder import MOST_PIXELS
-from agent.linux.videofile import library
 from agent.ports import Packet, Picture
 
 PATIENCE_S = 2.0

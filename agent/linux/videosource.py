@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 from agent.errors import BadRequest
 from agent.linux import tstables
+from agent.linux.pyav import library
 from agent.linux.videodecoder import MOST_PIXELS
-from agent.linux.videofile import library
 from agent.ports import Packet
 
 TIMEOUT_S = 10.0
@@ -18,7 +18,7 @@ _URLS = ("rtsp://", "http://", "https://")
 _PROTOCOLS = "rtsp,rtp,tcp,udp,http,https,tls,httpproxy"
 _CODECS = {"h264": "h264", "hevc": "hevc", "av1": "av1", "libdav1d": "av1"}
 _IN_BAND = frozenset({"mpegts", "h264", "hevc", "obu"})
-_OUT_OF_BAND = b"\x01"
+_OUT_OF_BAND, _AV1C, _AV1C_HEAD = b"\x01", b"\x81", 4
 _LOOK, _READ = 8 * tstables.SIZE, 1024 * tstables.SIZE
 _STEP_S, _MOST_STEP_S = 0.04, 1.0
 
@@ -75,9 +75,9 @@ def _containers(source: str) -> Iterator[Any]:
         yield _opened(source.partition("://")[0], source, options, timeout=TIMEOUT_S)
         return
     path = Path(source)
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would not even open
+        raise BadRequest(f"{source}: no regular file")
     with path.open("rb") as file:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadRequest(f"{source}: no regular file")
         head = file.read(_LOOK)
         if len(head) < tstables.SIZE or any(head[at] != tstables.SYNC for at in range(0, len(head), tstables.SIZE)):
             yield _opened(source, f"file:{source}", {"protocol_whitelist": "file"})
@@ -93,10 +93,15 @@ def _opened(name: str, file: Any, options: dict[str, str], **more: Any) -> Any:
     av = library()
     limits = {"max_pixels": str(MOST_PIXELS)}  # for the decoder with which FFmpeg finds out what it is
     try:
-        container = av.open(file, container_options=options, stream_options=[limits] * 4, **more)
+        try:
+            return av.open(file, container_options=options, stream_options=[limits] * 4, **more)
+        except ValueError as error:
+            if isinstance(error, av.FFmpegError):
+                raise
+        # FLV, whose streams are not known when it is opened, takes none.
+        return av.open(file, container_options=options, **more)
     except (av.FFmpegError, ValueError, OSError) as error:
         raise BadRequest(f"{name}: no video can be read: {_words(error)}") from error
-    return container
 
 
 def _demuxed(container: Any, source: str, serial: int, due: _Due) -> Iterator[Packet]:
@@ -125,7 +130,9 @@ def _told(av: Any, container: Any, stream: Any) -> tuple[bytes, Any]:
     extradata = bytes(stream.codec_context.extradata or b"")
     if codec != "av1" and extradata.startswith(_OUT_OF_BAND):
         return b"", av.BitStreamFilterContext(f"{codec}_mp4toannexb", stream)
-    outside = codec != "av1" and not _IN_BAND & set(container.format.name.split(","))
+    if codec == "av1":
+        return (extradata[_AV1C_HEAD:] if extradata.startswith(_AV1C) else b""), None
+    outside = not _IN_BAND & set(container.format.name.split(","))
     return (extradata if outside else b""), None
 
 

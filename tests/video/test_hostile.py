@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.commands._video_inspect import inspected
 from agent.errors import BadRequest, BitstreamError
-from agent.linux import videofile
+from agent.linux import videosource
 from agent.video import av1, h264, hevc
 from agent.video.reading import CODECS, Codec, Kind, Unit, read, units
 from agent.video.sets import Sets
@@ -166,5 +166,5 @@ def test_damaged_files(name: str, seed: int, tmp_path: Path) -> None:
     path.write_bytes(data)
     began = time.monotonic()
     with contextlib.suppress(BadRequest):  # where not even the tables at its beginning are left
-        assert inspected(videofile.opened(path)).packets > 0
+        assert inspected(videosource.packets(str(path))).packets > 0
     assert time.monotonic() - began < 10 * LONG_S

@@ -1,7 +1,7 @@
 """Workloads whose parent is systemd, docker or podman (`unit =`, `container =`): watched, and asked for when something happens.
 
 A pidfd on the main process tells of its end at once; then its parent is asked, again and again with growing pauses until it has
-settled. What runs is not asked. That somebody else starts a unit is seen by its cgroup; a container is asked now and then.
+settled. What runs is not asked. That somebody else starts a unit is seen by its cgroup; a container is asked ever later.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from agent.ports import Clock
 SOURCE = "agent"
 FIRST_S, LONGEST_S = 0.05, 5.0
 """Pauses between two questions while its parent is at it."""
-RARELY_S = {"unit": 300.0, "container": 60.0}
-"""Between two questions about what does not run."""
+RARELY_S = 300.0
+"""Between two questions about a unit that does not run: its cgroup tells when it does."""
+CONTAINER_S = 60.0
+"""Likewise of a container, of which nothing tells: pauses grow up to this."""
 SETTLED = frozenset({"running", "stopped", "failed"})
 SEVERITIES: dict[str, Severity] = {"failed": "error", "backoff": "warning"}
 _NS = 1_000_000_000
@@ -84,8 +86,7 @@ class Services:
         """Ask for those that do not run, now and then."""
         now = self._clock.mono_ns()
         for name, one in self._all.items():
-            rarely_s = RARELY_S["unit" if one.workload.unit is not None else "container"]
-            if one.pidfd is None and one.timer is None and now - one.asked_ns >= rarely_s * _NS:
+            if one.pidfd is None and one.timer is None and now - one.asked_ns >= RARELY_S * _NS:
                 self._want(name)
 
     def close(self) -> None:
@@ -149,7 +150,8 @@ class Services:
             self._told(events)
         if found.pid is not None and found.pid not in {one.watched, one.ended}:
             self._watch(one, found.pid)
-        if found.state in SETTLED and one.ended is None:
+        tells = found.state == "running" or one.workload.unit is not None
+        if found.state in SETTLED and one.ended is None and tells:
             one.pause_s = FIRST_S
         else:
             self._again(one)
@@ -225,7 +227,8 @@ class Services:
             self._want(one.workload.name)
 
         one.timer = self._loop.once(one.pause_s, due, "ask for a service")
-        one.pause_s = min(2 * one.pause_s, LONGEST_S)
+        settled = one.state is not None and one.state.state in SETTLED
+        one.pause_s = min(2 * one.pause_s, CONTAINER_S if settled else LONGEST_S)
 
     def _tell_masters(self) -> None:
         found = frozenset(name for name, one in self._all.items() if one.state is not None and one.state.supervised)

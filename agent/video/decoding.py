@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from agent.errors import DecoderFailed
 from agent.model import State
@@ -38,6 +39,7 @@ class Decoding:
         self._chain = Chain(self._steps.codec, self._ways.names)
         self._codec = self._last = self._steps.codec
         self._held = 0
+        self._tainted = False
         self._replay = Replay()
         self._running: Running | None = None
         self._left = ""
@@ -91,11 +93,9 @@ class Decoding:
             running = self._running
             if running is None:
                 break
-            again = self._tried(running, None, running.decoder.drain)
-            if not again and not running.health.pictures and self._replay.pending and self._running is running:
-                again = self._recovered(running, "silent")
-            elif not again and self._running is running:
-                self._close()
+            again = self._drained(running)
+            if not again:
+                break
             self._run(again)
         self._close()
         if self._replay.pending:
@@ -158,23 +158,45 @@ class Decoding:
             failed = True
         if step:
             running.health.packet(failed=failed)
+            running.refused |= failed
         reason = running.health.verdict(self._clock.mono_ns(), running.form)
         return self._recovered(running, reason) if reason else ()
+
+    def _drained(self, running: Running, before: Step | None = None) -> Sequence[Step]:
+        """Have a decoder give the rest; where it does not (up to `before`), give what another one must be told that can."""
+        try:
+            self._accept(running, running.decoder.drain())
+        except DecoderFailed as error:
+            return self._recovered(running, error.reason)
+        oldest = self._replay.oldest
+        if oldest is None or (before and oldest.packet.serial >= before.packet.serial):
+            return ()
+        following = self._chain.best(running.form, self._clock.mono_ns(), besides=running.name)
+        # What it refused may be damaged: a stage that marks no damage would only pass that on as good.
+        owes = not running.refused or STAGES[following].judges if following else False
+        return self._recovered(running, "silent") if owes else ()
 
     def _accept(self, running: Running, pictures: Iterable[Picture]) -> None:
         for picture in pictures:
             now = self._clock.mono_ns()
             step = self._replay.waiting(picture.serial)
+            sound = not self._damaged(picture, step)
             stale = step is not None and step.form is not None and not step.form.admits(picture.width, picture.height)
-            running.health.picture(now, corrupt=picture.corrupt, stale=stale)
+            running.health.picture(now, corrupt=not sound, stale=stale)
             if step is None or stale:
                 continue
             self._replay.answered(picture.serial)
-            self._out.append(picture)
-            if not picture.corrupt:
+            self._out.append(picture if sound else replace(picture, corrupt=True))
+            if sound:
                 self.reason = ""
                 self._chain.good(running.name, now)
                 self._remember(step.form)
+
+    def _damaged(self, picture: Picture, step: Step | None) -> bool:
+        """Tell whether a picture is: it says so, or it leans on a random-access point that is."""
+        if step and step.entry:
+            self._tainted = picture.corrupt
+        return picture.corrupt or self._tainted
 
     def _remember(self, form: Form | None) -> None:
         """Note a format that was decoded: a camera that flips between some is followed in place."""
@@ -194,10 +216,8 @@ class Decoding:
             if self._ways.in_place:
                 self._note(step.arrived_ns, step, running.name, running.name, "in place")
             return ()
-        try:
-            self._accept(running, running.decoder.drain())
-        except DecoderFailed as error:
-            return self._recovered(running, error.reason)
+        if again := self._drained(running, step):
+            return again
         self._close()
         if not same:
             self._codec = step.codec
@@ -227,11 +247,11 @@ class Decoding:
             running.health.forgive(now)
             return ()
         self._chain.failed(running.name, now)
-        if reason not in _DEAD and reason != "geometry":
+        again = self._replay.again()
+        if reason not in _DEAD and again and not again[0].entry:  # too long ago to be told again: take what there is
             with contextlib.suppress(DecoderFailed):
                 self._accept(running, running.decoder.drain())
         self._close()
-        again = self._replay.again()
         oldest = self._replay.oldest
         if not self._open(again[0].form if again else running.form) or oldest is None:
             return ()

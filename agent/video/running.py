@@ -12,13 +12,15 @@ from agent.video.steps import Form
 
 @dataclass(slots=True)
 class Running:
-    """The decoder in use; `form` is that of the last packet it was given."""
+    """The decoder in use; `form` is that of the last packet it was given, `first` until it is given one."""
 
     name: str
     decoder: Decoder
     health: Health
     form: Form | None
     first: bool = True
+    refused: bool = False
+    """Whether it refused a packet."""
 
 
 @dataclass(slots=True)

@@ -358,6 +358,19 @@ def test_a_bad_configuration_ends_it(lab_config: LabConfig) -> None:
         assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
 
 
+def test_a_question_is_answered_and_a_hold_is_shown(lab_config: LabConfig) -> None:
+    """`ping` has its `done` behind all that was told before; a state says whether the keeper holds the workload."""
+    with keeper(lab_config(workload("one", ["sleep", "60"]))) as kept, kept.client() as client:
+        client.wait(type="state", name="one", state="running", held=False)
+        client.order("hold", "one")
+        client.send({"type": "ping", "id": "p1"})
+        client.send({"type": "ping", "id": 7})
+        assert client.wait(type="done", id="p1")["ok"] is True
+        assert "id: want a string" in client.wait(type="done", id=None)["detail"]
+        with kept.client() as other:
+            assert other.state("one")["held"] is True
+
+
 def test_beats_are_coalesced(lab_config: LabConfig) -> None:
     """Pins the one message a second: the intervals of all beats, the phase, what the workload asked for."""
     code = python("from agent import watch; import time\nwith watch.Watch() as me:\n while 1: me.beat(done=1); time.sleep(.02)")

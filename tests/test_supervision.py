@@ -127,6 +127,36 @@ def test_twenty_agents_die_and_no_workload_notices(lab_config: LabConfig) -> Non
     assert not [event for event in events if event.get("kind") == "workload.exit"]
 
 
+def test_a_keeper_that_stands_still_costs_no_workload_its_life(lab_config: LabConfig) -> None:
+    """What nobody tells of is not silent: the keeper is stopped for longer than every deadline, then goes on."""
+    config = lab_config(QUIET + workload("well", python(WELL), notify="watchdog", deadline_s=2))
+    with keeper(config) as kept, agent(config) as found:
+        wait_for(lambda: (rows(found)["well"]["margin_s"] or 0) > 1, "beats")
+        before = rows(found)["well"]["pid"]
+        kept.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: (rows(found)["well"]["margin_s"] or 0) < -2, "a silence that is nobody's")
+        kept.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: (rows(found)["well"]["margin_s"] or 0) > 1, "beats again")
+        row = rows(found)["well"]
+    assert (row["pid"], row["restarts"], row["misses"], row["last_rung"]) == (before, 0, 0, None)
+
+
+def test_a_hold_that_ended_unseen_ends_in_the_keeper_too(lab_config: LabConfig) -> None:
+    """The agent is killed, and the hold of one workload runs out before the next one comes: what exits is started again."""
+    config = lab_config(QUIET + workload("well", python(WELL), notify="watchdog", deadline_s=5))
+    with keeper(config):
+        with agent(config) as found:
+            wait_for(lambda: rows(found)["well"]["state"] == "running", "a row")
+            pid = rows(found)["well"]["pid"]
+            found.ctl("hold", "1s", "--why", "cable", "well")
+            wait_for(lambda: list(Path(found.config.parent).glob("state/ladder.json")), "a hold on the disk")
+            found.end(signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(1)
+        with agent(config) as found:
+            wait_for(lambda: rows(found)["well"]["state"] == "running", "its return")
+
+
 def test_what_happens_while_no_agent_is_there_is_told_to_the_next(lab_config: LabConfig) -> None:
     """A workload that is killed while agentd is away is replaced by the keeper; the next agentd records it, once."""
     config = lab_config(QUIET + workload("well", python(WELL), notify="watchdog", deadline_s=5))

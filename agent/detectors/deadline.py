@@ -4,7 +4,7 @@
 
 The second look is there because agentd may have been held up itself: by then it has read what waited in its sockets (and the
 keeper tells beats once a second). What a sign of life is depends on the workload (`liveness` of `workload.known`): a beat, or
-that it became ready. Not watched: who has none, and all of the keeper's while it is away. Theory: docs/watchdog.md.
+that it became ready. Not watched: who has none, and all of the keeper's while it is away or does not answer (docs/watchdog.md).
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Deadline:
         self._totals = Totals()
         self._own: dict[str, Totals] = {}
         self._up_ns: dict[str, int | None] = {}
+        self._told_ns: dict[str, int] = {}
         self._holds: dict[str, int] = {}
 
     def see(self, event: Event) -> Iterable[Finding]:
@@ -213,6 +214,11 @@ class Deadline:
                 one.alive(event.t_mono_ns, self._counters(name))
         yield from ()
 
+    def _told(self, event: Event) -> Iterator[Finding]:
+        self._told_ns[f"{event.subject}_link"] = narrow.count(event.data.get("until_ns"))
+        for name, one in self._all.items():
+            yield from self._judged(name, one, event.t_mono_ns)
+
     def _hold(self, event: Event) -> Iterator[Finding]:
         if event.subject in self._all or event.subject == GATEWAY:
             self._holds[event.subject] = narrow.count(event.data.get("until_ns"))
@@ -233,19 +239,19 @@ class Deadline:
         if one.missed or not self._watched(one):
             return None
         if one.suspect_ns is not None:
-            return one.suspect_ns + CONFIRM_NS
-        due = one.due_ns(self._counters(name), max(one.looked_ns, one.since_ns))
-        return max(due, one.looked_ns + LOOK_NS)
+            return max(one.suspect_ns + CONFIRM_NS, one.looked_ns + LOOK_NS)
+        return max(one.due_ns(self._counters(name), max(one.looked_ns, one.since_ns)), one.looked_ns + LOOK_NS)
 
     def _judged(self, name: str, one: Silence, now_ns: int) -> list[Finding]:
         if one.missed or not self._watched(one):
             return []
         one.looked_ns = now_ns
-        if now_ns < one.due_ns(self._counters(name), now_ns):
+        known_ns = min(now_ns, self._told_ns.get(one.source, now_ns))  # of what came later whoever tells may not know yet
+        if known_ns < one.due_ns(self._counters(name), known_ns):
             one.suspect_ns = None
-        elif one.suspect_ns is None or now_ns < one.suspect_ns:
-            one.suspect_ns = now_ns
-        elif now_ns - one.suspect_ns >= CONFIRM_NS:
+        elif one.suspect_ns is None or known_ns < one.suspect_ns:
+            one.suspect_ns = known_ns
+        elif known_ns - one.suspect_ns >= CONFIRM_NS:
             return [self._miss(name, one, now_ns)]
         return []
 
@@ -271,8 +277,9 @@ class Deadline:
 
     def _over(self, event: Event, one: Silence, why: str) -> Finding:
         one.missed = False
-        evidence = (event.seq,) if event.seq else ()
-        return Finding(event.t_mono_ns, NAME, event.subject, "ok", why, evidence, {"misses": one.misses})
+        return Finding(
+            event.t_mono_ns, NAME, event.subject, "ok", why, (event.seq,) if event.seq else (), {"misses": one.misses}
+        )
 
 
 _HANDLERS: dict[str, Callable[[Deadline, Event], Iterator[Finding]]] = {
@@ -281,6 +288,7 @@ _HANDLERS: dict[str, Callable[[Deadline, Event], Iterator[Finding]]] = {
     "workload.beats": Deadline._beats,  # noqa: SLF001
     "workload.starved": Deadline._starved,  # noqa: SLF001
     "workload.link": Deadline._link,  # noqa: SLF001
+    "workload.told": Deadline._told,  # noqa: SLF001
     "workload.hold": Deadline._hold,  # noqa: SLF001
     "machine.pressure": Deadline._pressure,  # noqa: SLF001
 }

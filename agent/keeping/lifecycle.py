@@ -178,7 +178,8 @@ class Lifecycle:
     def shown(self) -> Data:
         """Give what a `state` message says."""
         how_often: Data = {"restarts": self.restarts, "ready": self.ready, "status": self.status, "profile": self.profile}
-        return {"name": self.name, "state": self.state, "pid": self.pid, "reason": self.reason, **how_often}
+        now: Data = {"state": self.state, "held": self.held, "pid": self.pid, "reason": self.reason}
+        return {"name": self.name, **now, **how_often}
 
     def notice(self, what: str, now_ns: int, data: Data) -> Tell:
         """Give the message of something unusual."""

@@ -1,7 +1,7 @@
 """The wire between keeper and agentd: JSON lines of at most 64 KiB. Here is every message's form, both ways.
 
 keeper -> agentd, numbered by `seq` (see `history`): `state`, `exit`, `notice`; unnumbered: `hello`, `beats`, `done`.
-agentd -> keeper: `subscribe`, `order`, `budget`.
+agentd -> keeper: `subscribe`, `order`, `budget`, `ping` (answered by a `done`: all that was known before it has been told).
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ class BudgetChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Ping:
+    """Say that you are there."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Malformed:
     """What is no request: `id` is that of the order, if one can be made out."""
 
@@ -49,7 +56,7 @@ class Malformed:
     why: str
 
 
-Request: TypeAlias = Subscribe | Order | BudgetChange | Malformed
+Request: TypeAlias = Subscribe | Order | BudgetChange | Ping | Malformed
 
 
 def read(line: bytes) -> Request:
@@ -87,6 +94,10 @@ def _budget(given: Data) -> BudgetChange:
     return BudgetChange(_name(given), burst, _number(given, "window_s", 0.001, 86400))
 
 
+def _ping(given: Data) -> Ping:
+    return Ping(_text(given, "id", _ID))
+
+
 def _choice(given: Data, key: str, known: tuple[str, ...]) -> str:
     value = given.get(key)
     if not isinstance(value, str) or value not in known:
@@ -116,7 +127,12 @@ def _number(given: Data, key: str, least: float, most: float, *, whole: bool = F
     return value
 
 
-_READERS: Mapping[str, Callable[[Data], Request]] = {"subscribe": _subscribe, "order": _order, "budget": _budget}
+_READERS: Mapping[str, Callable[[Data], Request]] = {
+    "subscribe": _subscribe,
+    "order": _order,
+    "budget": _budget,
+    "ping": _ping,
+}
 
 
 def encode(message: Data) -> bytes:

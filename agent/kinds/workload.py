@@ -1,6 +1,6 @@
 """Workloads: `workload.*`. Subject: the workload's name (`keeper` for `workload.link`, `gateway` for a hold of everything).
 
-`workload.known`, `beats`, `starved` and `check` are shown to the detectors and never recorded.
+`workload.known`, `beats`, `told`, `starved` and `check` are shown to the detectors and never recorded.
 """
 
 from __future__ import annotations
@@ -94,6 +94,12 @@ class Link(TypedDict):
     up: bool
 
 
+class Told(TypedDict):
+    """The keeper answered: it was there at that time, and no silence of a workload is surely longer than until then."""
+
+    until_ns: int
+
+
 class Starved(TypedDict):
     """How long the tasks of a workload waited for a CPU and had one, since they began."""
 
@@ -127,6 +133,7 @@ KINDS: dict[str, type] = {
     "workload.profile": Profile,
     "workload.beats": Beats,
     "workload.link": Link,
+    "workload.told": Told,
     "workload.starved": Starved,
     "workload.check": Check,
     "workload.hold": Hold,

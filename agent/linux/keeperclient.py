@@ -23,6 +23,7 @@ from agent.ports import Done
 LINE = 64 * 1024
 ORDER_S = 75.0  # a workload that asks for patience gets a minute to stop, and 5 s more show that it cannot be killed
 SOONEST_S, LATEST_S = 0.25, 5.0  # between two attempts to connect
+ANSWER_NS = 10_000_000_000  # a keeper that does not answer for so long is as good as none
 _UNSENT = 256 * 1024
 _CHUNK = 64 * 1024
 
@@ -57,6 +58,7 @@ class KeeperClient:
         self._pause_s = SOONEST_S
         self._closed = False
         self._ids = itertools.count(1)
+        self._ping: tuple[str, int] | None = None
         self._lock = Lock()
         self._orders: dict[str, _Order] = {}
         self.why = ""
@@ -104,6 +106,16 @@ class KeeperClient:
         """Send a message that needs no answer; without a keeper it is lost (`greeting` says all that matters)."""
         if self._greeted:
             self._send(message)
+
+    def ping(self, now_ns: int) -> None:
+        """Ask whether the keeper is there: it is heard as `{"type": "pong", "asked_ns"}`; without an answer the link is cut."""
+        if not self._greeted:
+            return
+        if self._ping is None:
+            self._ping = str(next(self._ids)), now_ns
+            self._send({"type": "ping", "id": self._ping[0]})
+        elif now_ns - self._ping[1] > ANSWER_NS:
+            self._drop(f"{self._path}: the keeper does not answer for {ANSWER_NS // 10**9} s")
 
     def close(self) -> None:
         """End the connection and every order that waits."""
@@ -163,6 +175,10 @@ class KeeperClient:
 
     def _done(self, message: Data) -> None:
         number, ms = message.get("id"), message.get("ms")
+        if self._ping is not None and number == self._ping[0]:
+            (_number, asked_ns), self._ping = self._ping, None
+            self._heard({"type": "pong", "asked_ns": asked_ns})
+            return
         with self._lock:
             order = self._orders.get(number) if isinstance(number, str) else None
         if order is not None:
@@ -196,7 +212,7 @@ class KeeperClient:
             self._loop.forget(self._sock.fileno())
             self._sock.close()
             self._sock = None
-        was, self._greeted, self._keeper = self._greeted, False, ""
+        was, self._greeted, self._keeper, self._ping = self._greeted, False, "", None
         self._in.clear()
         self._out.clear()
         with self._lock:

@@ -47,6 +47,11 @@ class Holds:
         bound = [hold for key in (name, ALL) if (hold := self._all.get(key)) is not None and hold.until_ns > now_ns]
         return max(bound, key=lambda hold: hold.until_ns, default=None)
 
+    def itself(self, name: str, now_ns: int) -> bool:
+        """Whether `name` itself is on hold now, and not just everything."""
+        hold = self._all.get(name)
+        return hold is not None and hold.until_ns > now_ns
+
     def any(self, now_ns: int) -> Hold | None:
         """Give the longest hold of all: while a person works on the machine it is not to be rebooted."""
         return max(

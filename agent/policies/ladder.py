@@ -114,6 +114,10 @@ class Ladder:
         """Whether `name` (None: anything) is on hold."""
         return (self._holds.any(now_ns) if name is None else self._holds.of(name, now_ns)) is not None
 
+    def held_itself(self, name: str, now_ns: int) -> bool:
+        """Whether `name` itself is on hold, and not just everything."""
+        return self._holds.itself(name, now_ns)
+
     def row(self, name: str, now_ns: int) -> Data:
         """Give what `agentctl workloads` shows of one workload; nothing of an unknown one. Times are seconds from now."""
         one = self._standings.get(name)

@@ -65,6 +65,7 @@ class Overseeing:
             self.mcu.start()
             self.loop.once(HELLO_S, self._judge, "last reset")
         self.supervising.beaten = self.guarding.beat
+        self.supervising.resumed = self.recovering.agree
         self.supervising.start(self.guarding.ceiling_s())
         self.outlook.start(self.supervising.look)
 

@@ -9,7 +9,7 @@ from agent import __version__
 from agent.config import Config
 from agent.errors import BadRequest
 from agent.model import Data, Decision, Json, Outcome, Sighting
-from agent.policies._hold import ALL
+from agent.policies._hold import ALL, LONGEST_NS
 from agent.policies.boots import Boots
 from agent.policies.ladder import Ladder
 from agent.ports import Clock, Detector
@@ -17,7 +17,7 @@ from agent.supervision.remembering import EVERY_S, Remembering, those_of
 
 GATEWAY = "gateway"
 """Subject of a hold of everything."""
-HOLD_MOST_S = 7 * 86400.0
+HOLD_MOST_S = LONGEST_NS / 1e9
 CURES = frozenset({"terminate", "restart", "restart_dependants", "degrade"})
 _MACHINE = frozenset({"reboot", "power_cycle", "usb_reset"})
 _WORKLOAD = CURES | {"capture", "restore"}
@@ -156,6 +156,18 @@ class Recovering:
         self._settle_holds()
         self._save()
         return {"workload": name, "ended": ended}
+
+    def agree(self, name: str, state: str, held: bool) -> None:  # noqa: FBT001 - a fact
+        """Have the keeper do what it could not be told while there was no link to it, or no agentd."""
+        if self.effects is None:
+            return
+        if self.ladder.safe and state not in ("stopping", "stopped"):
+            self.effects.ordered("stop", name, self.ladder.safe)
+        elif not self.ladder.safe and state == "stopped":
+            self.effects.ordered("start", name, "no safe mode asks for a stop")
+        wanted = self.ladder.held_itself(name, self._clock.mono_ns())
+        if held != wanted:
+            self.effects.ordered("hold" if wanted else "resume", name, "as the holds in force want it")
 
     def _named(self, request: Data) -> str | None:
         name = request.get("workload")

@@ -63,6 +63,8 @@ class Supervising:
         """Hears of each beat, with its time."""
         self.born: Callable[[str, int], None] = _nobody
         """Hears of each main process, with its pid."""
+        self.resumed: Callable[[str, str, bool], None] = _nothing
+        """Hears of each workload, its state, and whether the keeper holds it, as found when the link comes up."""
         self._keeper_id = ""
         self._told = 0
         self.bad_messages = 0
@@ -88,6 +90,7 @@ class Supervising:
         """Show the detectors how much the machine, and each workload, was held up."""
         if not self.rows:
             return
+        self.keeper.ping(self._clock.mono_ns())
         self._pipeline.sample(self._sighting("machine.pressure", "psi", _pressure()))
         for name, row in self.rows.items():
             waited = threads.waits(row.pid) if row.pid is not None else None
@@ -171,6 +174,10 @@ class Supervising:
         if message.get("type") == "hello":
             self._hello(message)
             return
+        if message.get("type") == "pong":
+            until: Data = {"until_ns": message["asked_ns"]}
+            self._pipeline.sample(Sighting(self._clock.mono_ns(), keeper_link.NAME, "workload.told", "keeper", "info", until))
+            return
         try:
             found = [one for one in keeper_link.sightings(message) if one.subject in self.rows]
         except ValueError as error:
@@ -183,6 +190,8 @@ class Supervising:
             self.take(found, {self._key(): number})
         else:  # told before, or never worth a record
             self.show(found)
+        if message.get("now") is True and found:
+            self.resumed(found[0].subject, str(message.get("state")), message.get("held") is True)
 
     def take(self, found: Sequence[Sighting], cursors: Mapping[str, int] | None = None) -> None:
         """Take events about workloads, whoever tells them: the rows follow, and they are recorded."""
@@ -220,6 +229,10 @@ class Supervising:
 
 
 def _nobody(_name: str, _number: int) -> None:
+    """Do nothing with it."""
+
+
+def _nothing(_name: str, _state: str, _held: bool) -> None:  # noqa: FBT001 - a fact
     """Do nothing with it."""
 
 

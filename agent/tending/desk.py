@@ -10,7 +10,7 @@ from agent.keeping import messages
 from agent.keeping.crew import Crew
 from agent.keeping.effects import Effects, Order, Tell
 from agent.keeping.history import History
-from agent.keeping.messages import BudgetChange, Malformed, Subscribe
+from agent.keeping.messages import BudgetChange, Malformed, Ping, Subscribe
 from agent.keeping.thrift import Thrift
 from agent.linux.keeperserver import Client, KeeperServer
 from agent.linux.loop import EpollLoop
@@ -79,6 +79,8 @@ class Desk:
             self._subscribe(client, request)
         elif isinstance(request, BudgetChange):
             self._crew.change(request)
+        elif isinstance(request, Ping):
+            client.send(messages.encode(messages.done(request.id, "here", 0, ok=True)))
         else:
             self._order(client, request)
 

@@ -217,6 +217,25 @@ def test_while_the_keeper_is_away_nobody_is_silent() -> None:
     assert one.misses == []
 
 
+def test_while_the_keeper_hangs_nobody_is_silent() -> None:
+    """A keeper that stands still tells no beats: only a silence that it answered in the midst of is one, then at once."""
+    one = learned()
+    one.see("workload.told", {"until_ns": round(one.now * NS)}, "keeper")
+    looks = 0
+    for _ in range(40):
+        due = one.detector.next_due_ns()
+        assert due is not None
+        one.now, looks = max(one.now + 0.02, due / NS), looks + 1
+        one.look()
+    assert one.misses == []
+    assert looks / (one.now - 1600) <= 2.5, "no busy loop meanwhile"
+    for _ in range(2):
+        one.see("workload.told", {"until_ns": round(one.now * NS)}, "keeper")
+        one.now += 1.3
+        one.see("workload.told", {"until_ns": round(one.now * NS)}, "keeper")
+    assert len(one.misses) == 1
+
+
 @pytest.mark.parametrize("state", ["stopped", "held", "failed", "backoff"])
 def test_what_does_not_run_is_not_watched(state: str) -> None:
     """A stop ends the finding, too."""

@@ -56,7 +56,7 @@ class Keeper:
             now: Data = {"type": "state", "seq": 5, "name": "w", "now": True}
             for one in (*KEPT[since:], now):
                 self.say(one)
-        elif message["type"] == "order" and not self.refuse:
+        elif message["type"] in {"order", "ping"} and not self.refuse:
             self.say({"type": "done", "id": message["id"], "ok": True, "detail": "done it", "ms": 2.5})
 
     def say(self, message: Data) -> None:
@@ -88,6 +88,7 @@ class End:
     """The client on a loop of its own thread."""
 
     client: KeeperClient
+    loop: EpollLoop
     heard: list[Data] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
 
@@ -104,7 +105,7 @@ def client(path: Path, since: Callable[[str], int] = lambda _keeper: 0) -> Itera
     thread = threading.Thread(target=loop.run)
     thread.start()
     try:
-        yield End(one, heard, changes)
+        yield End(one, loop, heard, changes)
     finally:
         loop.call_soon_threadsafe(one.close)
         loop.call_soon_threadsafe(loop.stop)
@@ -180,6 +181,21 @@ def test_it_comes_back_to_a_new_keeper(path: Path, keeper_of: Callable[..., Keep
         wait_for(lambda: end.client.connected, "the second")
     assert second.got[1]["keeper"] == "k2"
     assert [bool(why) for why in end.changes][:3] == [False, True, False]
+
+
+def test_a_keeper_that_hangs_is_cut_off(path: Path, keeper_of: Callable[..., Keeper]) -> None:
+    """Pins that its answer is heard with the time of the question, and that without one the link breaks after 10 s."""
+    keeper = keeper_of()
+    second_ns = 10**9
+    with client(path) as end:
+        wait_for(lambda: end.client.connected, "hello")
+        end.loop.call_soon_threadsafe(lambda: end.client.ping(7))
+        wait_for(lambda: {"type": "pong", "asked_ns": 7} in end.heard, "its answer")
+        keeper.refuse = True
+        for now_s in (100, 109, 111):
+            end.loop.call_soon_threadsafe(lambda now_s=now_s: end.client.ping(now_s * second_ns))  # type: ignore[misc]
+        wait_for(lambda: any("does not answer" in why for why in end.changes), "the end of the link")
+    assert [row["type"] for row in keeper.got].count("ping") == 2
 
 
 @pytest.mark.parametrize("rubbish", [b"\xff\xfe\n", b"[1]\n", b"x" * 200_000, b'{"type": "done", "id": 7}\n{"a":'])

@@ -165,6 +165,32 @@ def test_safe_mode_stops_the_workloads_and_tries_them_again(make: Make, clock: H
     assert told.orders[2:] == [("start", "camera-1"), ("start", "camera-2")]
 
 
+@pytest.mark.parametrize(
+    ("safe", "held", "state", "kept", "orders"),
+    [
+        ("", False, "running", False, []),
+        ("", False, "held", True, ["resume"]),  # the hold ended while nobody was there to say so
+        ("", False, "running", True, ["resume"]),
+        ("", True, "running", False, ["hold"]),  # it was ordered while the keeper was away
+        ("", True, "running", True, []),
+        ("", False, "stopped", False, ["start"]),  # safe mode ended in the same way
+        ("loop", False, "running", False, ["stop"]),
+        ("loop", False, "stopped", False, []),
+    ],
+)
+def test_the_keeper_is_told_what_it_missed(
+    make: Make, *, safe: str, held: bool, state: str, kept: bool, orders: list[str]
+) -> None:
+    """Pins that a hold or a stop whose end was lost between two agents, or two keepers, does not last for ever."""
+    one, told = make()
+    one.ladder.safe = safe
+    if held:
+        one.hold({"workload": "camera-1", "seconds": 60, "why": "x"})
+    told.orders.clear()
+    one.agree("camera-1", state, kept)
+    assert told.orders == [(verb, "camera-1") for verb in orders]
+
+
 def test_how_long_a_cure_took(make: Make, clock: HandClock) -> None:
     """Pins that it counts from the finding to the end of a rung that worked; a capture cures nothing."""
     one, _told = make()

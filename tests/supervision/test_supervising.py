@@ -116,6 +116,18 @@ def test_a_view_adds_to_its_row(part: Part) -> None:
     assert (rows["camera-1"]["proven"], rows["web"]["proven"]) == (False, True)
 
 
+def test_what_the_keeper_remembers_is_compared(part: Part) -> None:
+    """Pins that the states told on a subscription, with the keeper's own holds, reach whoever knows the holds in force."""
+    found: list[tuple[str, str, bool]] = []
+    part.one.resumed = lambda name, state, held: found.append((name, state, held))
+    part.hear(
+        {**STATE, "seq": 5, "now": True, "held": True}, {**STATE, "seq": 6, "held": True}, {**STATE, "seq": 6, "now": True}
+    )
+    assert found == [("camera-1", "running", True), ("camera-1", "running", False)]
+    part.hear({"type": "pong", "asked_ns": 5})
+    assert (part.ear.heard[-1].kind, part.ear.heard[-1].data) == ("workload.told", {"until_ns": 5})
+
+
 def test_the_link_comes_and_goes(part: Part) -> None:
     """Pins that both are events, that a gap is told, and that a row says why nothing is known."""
     part.hear({"type": "hello", "keeper": "k1", "pid": 1, "version": "1", "seq": 600, "lost": 88})

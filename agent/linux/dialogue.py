@@ -73,6 +73,11 @@ class Dialogue:
             self._timer.cancel()
             raise
 
+    def hurry(self) -> None:
+        """Go on at once: to a server on this machine the connection stands already, which saves a wake-up."""
+        if self._sock is not None:
+            self._ready()
+
     def close(self) -> None:
         """Hang up; `done` is not called any more."""
         self._over_already = True

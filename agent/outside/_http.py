@@ -32,7 +32,7 @@ class Get:
         return b""
 
     def take(self, data: bytes) -> Answer | None:
-        """Read on; without a counter the head is enough."""
+        """Read on; without a counter the head is enough, and a short page that it announces."""
         self._in += data
         head, blank, body = bytes(self._in).partition(b"\r\n\r\n")
         if not blank:
@@ -46,6 +46,8 @@ class Get:
         status = _STATUS.match(head)
         if status is None:
             return Answer(ok=False, why="does not speak HTTP")
+        if self._counter is None and not closed and len(body) < min(_length(head), HEAD):
+            return None  # a server that is hung up on before it has sent a short page logs that as an error
         code = int(status[1])
         if code // 100 == 3:
             return Answer(ok=False, why=f"answers {code}, a redirect: name the URL that it leads to")
@@ -63,10 +65,15 @@ def _page(head: bytes, body: bytes, *, closed: bool) -> bytes | None:
     if b"chunked" in lines.get(b"transfer-encoding", b""):
         whole, ended = _unchunked(body)
         return whole if ended or closed else None
-    length = lines.get(b"content-length", b"").strip()
-    if length.isdigit() and len(length) < 10 and len(body) >= int(length):
-        return body[: int(length)]
+    if b"content-length" in lines and len(body) >= _length(head):
+        return body[: _length(head)]
     return body if closed else None
+
+
+def _length(head: bytes) -> int:
+    """Give how long the page is to be, 0 if its head does not say."""
+    found = re.search(rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*(?:\r\n|$)", head, re.IGNORECASE)
+    return int(found[1]) if found else 0
 
 
 def _unchunked(body: bytes) -> tuple[bytes, bool]:

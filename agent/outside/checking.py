@@ -125,6 +125,7 @@ class Checking:
             self._unasked(check, f"{type(error).__name__} {error}")
         else:
             self._unasked(check, "")
+            check.dialogue.hurry()
 
     def _unasked(self, check: _Check, why: str) -> None:
         """Say once that a check cannot be made; an absent file is a workload that has not counted yet."""

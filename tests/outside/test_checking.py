@@ -116,6 +116,9 @@ def http(port: int, path: str = "/", timeout_s: float = 1.0, counter: str | None
     [
         (says(page(b"", b"Content-Length: 0")), ""),
         (says(page(b"x" * 300_000)), ""),
+        (says(page(b"", b"Content-Length: 5"), b"12345"), ""),
+        (says(page(b"", b"Content-Length: 5"), b"123"), ""),
+        (says(page(b"12", b"content-length: 3", status=b"500 Oops"), b"3"), "answers 500 Oops"),
         (says(page(b"", status=b"204 No Content")), ""),
         (says(page(b"{}", status=b"503 Service Unavailable")), "answers 503 Service Unavailable"),
         (says(page(b"", b"Location: /x", status=b"302 Found")), "answers 302, a redirect: name the URL that it leads to"),

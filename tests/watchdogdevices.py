@@ -25,7 +25,6 @@ class MemoryDevice:
     identity: str = "i6300ESB timer"
     most_s: int = 2046
     honours: tuple[int, ...] = ()
-    bootstatus: int = 0
     gone: bool = False
     fd: int | None = None
     timeout_s: int = 30
@@ -50,7 +49,6 @@ class MemoryDevice:
         if request == watchdog.SETPRETIMEOUT:
             return self._set_pretimeout(value)
         known = {watchdog.GETTIMEOUT: self.timeout_s, watchdog.GETPRETIMEOUT: self.pretimeout_s}
-        known |= {watchdog.GETBOOTSTATUS: self.bootstatus}
         if request not in known:
             raise refusal(errno.EOPNOTSUPP)
         return known[request]

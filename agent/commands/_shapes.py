@@ -122,11 +122,23 @@ class WatchdogRow(TypedDict):
     remedy: str
 
 
+class Feeding(TypedDict, total=False):
+    """How the process that feeds is protected itself, and what decided who feeds. Empty without an agentd that says so."""
+
+    memory: str
+    """Is locked, or why it is not."""
+    feeding_thread: str
+    """Its scheduling: real-time, ordinary (and why), not started."""
+    oom_score_adj: int | None
+    why: str
+
+
 class _Watchdogs(TypedDict):
     schema: str
     watchdogs: list[WatchdogRow]
     kernel: list[Open]
     """What /sys/class/watchdog says now, whoever runs."""
+    feeding: Feeding
     last_reset: Reset
 
 

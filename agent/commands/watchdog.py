@@ -43,7 +43,7 @@ def run(call: Call) -> int:
         shown: list[Json] = [{key: row.get(key) for key in KEYS} for row in rows(status, "watchdogs")]
         kernel = [cast("Data", asdict(one)) for one in watchdogfacts.read()]
         head: Data = {"schema": "gatewarden.watchdog/1", "watchdogs": shown, "kernel": list[Json](kernel)}
-        call.screen.json(head | {"last_reset": status["last_reset"]} | stale)
+        call.screen.json(head | {"feeding": part(status, "feeding"), "last_reset": status["last_reset"]} | stale)
     else:
         if not alive:
             call.screen.note(f"agentd is not running, this is what was last known: {status['not_running']}")
@@ -63,8 +63,11 @@ def view(call: Call, status: Data) -> Iterator[str]:
             yield from reasons(call.screen, row)
     else:
         yield call.screen.paint("no watchdog: a machine that hangs stays hung (agentctl doctor)", "dim")
-    reset = part(status, "last_reset")
+    reset, feeding = part(status, "last_reset"), part(status, "feeding")
     yield ""
+    if feeding:
+        memory, thread = text(feeding.get("memory")), text(feeding.get("feeding_thread"))
+        yield f"feeding: memory {memory}; thread {thread}; OOM score {number(feeding.get('oom_score_adj'))}"
     yield f"last reset: {text(reset.get('cause'))} (confidence {text(reset.get('confidence'))})"
     if reset.get("reason"):
         yield from wrapped(call.screen, text(reset["reason"]), "  ")

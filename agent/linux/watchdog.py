@@ -21,9 +21,9 @@ from agent.linux import watchdogfacts
 from agent.linux.watchdogfacts import ROOT, WatchdogFacts
 
 # include/uapi/linux/watchdog.h: _IOR('W', n, …) and _IOWR, the same on x86-64 and aarch64
-GETSUPPORT, GETSTATUS, GETBOOTSTATUS = 0x80285700, 0x80045701, 0x80045702
+GETSUPPORT = 0x80285700
 KEEPALIVE, SETTIMEOUT, GETTIMEOUT = 0x80045705, 0xC0045706, 0x80045707
-SETPRETIMEOUT, GETPRETIMEOUT, GETTIMELEFT = 0xC0045708, 0x80045709, 0x8004570A
+SETPRETIMEOUT, GETPRETIMEOUT = 0xC0045708, 0x80045709
 WDIOF_CARDRESET, WDIOF_SETTIMEOUT, WDIOF_MAGICCLOSE, WDIOF_PRETIMEOUT = 0x0020, 0x0080, 0x0100, 0x0200
 _FALL_BACK_S = (60, 30, 16, 15, 10)  # for drivers that refuse a time-out instead of taking the nearest; bcm2835's most is 15
 SHUTDOWN_S = 180
@@ -113,13 +113,6 @@ class KernelWatchdog:
         return bool(self.options & WDIOF_CARDRESET)
 
     @property
-    def bootstatus(self) -> int | None:
-        """What it says of the last reset (WDIOF_ flags)."""
-        with contextlib.suppress(OSError):
-            return self._device.control(GETBOOTSTATUS)
-        return self.facts.bootstatus
-
-    @property
     def pretimeout_fd(self) -> int | None:
         """The fd that tells of the pretimeout, if its evidence is kept that way."""
         return self._device.readable() if self.evidence == "fd" else None
@@ -131,12 +124,6 @@ class KernelWatchdog:
     def feed(self) -> None:
         """Start its count anew. Raises OSError."""
         self._device.control(KEEPALIVE)
-
-    def timeleft_s(self) -> int | None:
-        """Give what the hardware has left, where the driver says (GETTIMELEFT)."""
-        with contextlib.suppress(OSError):
-            return self._device.control(GETTIMELEFT)
-        return None
 
     def close(self, *, shutdown: bool = False) -> str:
         """End the guard, and say how: disarmed, or still counting: by nowayout, or to cover a `shutdown` that may hang."""

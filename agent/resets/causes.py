@@ -58,7 +58,7 @@ class Evidence:
     planned: bool = False
     """A clean shutdown of that boot had begun."""
     registers: dict[str, int] = field(default_factory=dict)
-    """WDIOC_GETBOOTSTATUS by device."""
+    """The boot status by device, WDIOF_ flags (sysfs has what WDIOC_GETBOOTSTATUS would give, without opening it)."""
     mcu: str = ""
 
 

@@ -38,8 +38,8 @@ class Lease(Feeder, Mcu, Protocol):
         """Serve the control verb `mcu`."""
         ...
 
-    def close(self) -> None:
-        """Let go of it."""
+    def close(self, *, shutdown: bool = False) -> None:
+        """Let go of it; with `shutdown` it is asked to wait as long as that takes."""
         ...
 
 
@@ -81,7 +81,7 @@ class Overseeing:
         self.guarding.tick(self.supervising.status())
 
     def status(self) -> Data:
-        """Give the parts `workloads`, `watchdogs` and `last_reset` of the status, and why this is safe mode, if it is."""
+        """Give `workloads`, `watchdogs`, `feeding` and `last_reset` of the status, and why this is safe mode, if it is."""
         safe: Data = {"safe_mode": self.recovering.ladder.safe} if self.recovering.ladder.safe else {}
         return {"workloads": list[Json](self.supervising.status().values()), **self.guarding.status(), **safe}
 
@@ -96,7 +96,7 @@ class Overseeing:
         self.supervising.close()
         self.recovering.close()
         if self.mcu is not None:
-            self.mcu.close()
+            self.mcu.close(shutdown=self.guarding.going_down())
         self.guarding.close()
 
     def _judge(self) -> None:

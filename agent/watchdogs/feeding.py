@@ -82,10 +82,6 @@ class Gate:
         self._reported.clear()
         return True
 
-    def silent_s(self, name: str, now_ns: int) -> float:
-        """Give how long `name` has not reported."""
-        return (now_ns - self._began.get(name, now_ns)) / NS
-
 
 class Margins:
     """How near one feeder came to its end: the time that was left at each feed, over the last 24 hours."""

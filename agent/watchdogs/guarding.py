@@ -124,9 +124,17 @@ class Guarding:
         self.watchdogs.tick()
 
     def status(self) -> Data:
-        """Give the parts `watchdogs` and `last_reset` of the status."""
-        return {"watchdogs": self.watchdogs.rows(), "last_reset": self.last_reset.row()}
+        """Give the parts `watchdogs`, `feeding` and `last_reset` of the status."""
+        return {
+            "watchdogs": self.watchdogs.rows(),
+            "feeding": self.watchdogs.protection(),
+            "last_reset": self.last_reset.row(),
+        }
+
+    def going_down(self) -> bool:
+        """Tell whether the machine is going down in good order."""
+        return intent.planned(self._folder) == self.words.now.boot_id
 
     def close(self) -> None:
         """Give the watchdogs back, and leave the last words; they count on if the machine is going down in good order."""
-        self.watchdogs.close(shutdown=intent.planned(self._folder) == self.words.now.boot_id)
+        self.watchdogs.close(shutdown=self.going_down())

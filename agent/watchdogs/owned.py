@@ -112,10 +112,6 @@ class Watchdogs:
         """Feed something else too (the microcontroller's lease); `row` gives what its row says besides."""
         self._held[feeder.name] = Held(feeder, Margins(feeder.ttl_s, self._clock.mono_ns()), row)
 
-    def remove(self, name: str) -> None:
-        """Feed it no more."""
-        self._held.pop(name, None)
-
     def require(self, names: Iterable[str]) -> None:
         """Feed only while these report."""
         self._gate.require(names, self._clock.mono_ns())

@@ -46,9 +46,12 @@ RESET = {
 }
 
 
+FEEDING = {"memory": "locked", "feeding_thread": "real-time, FIFO 10", "oom_score_adj": -500, "why": "nobody else feeds one"}
+
+
 def served(serve: Serve, *rows: dict[str, Any]) -> None:
     """Have agentd tell of `rows`."""
-    serve({"status": [{"ok": True, "result": status(watchdogs=list(rows), last_reset=RESET)}] * 4})
+    serve({"status": [{"ok": True, "result": status(watchdogs=list(rows), feeding=FEEDING, last_reset=RESET)}] * 4})
 
 
 def test_json_has_every_key_of_every_watchdog(box: Box, serve: Serve) -> None:
@@ -58,6 +61,7 @@ def test_json_has_every_key_of_every_watchdog(box: Box, serve: Serve) -> None:
     assert (ran.code, ran.json["schema"]) == (0, "gatewarden.watchdog/1")
     assert ran.json["watchdogs"] == [ARMED, BUSY]
     assert ran.json["last_reset"] == RESET
+    assert ran.json["feeding"] == FEEDING
     assert isinstance(ran.json["kernel"], list)
 
 

@@ -50,6 +50,18 @@ def test_agentd_holds_the_lease_and_without_it_the_power_goes(tmp_path: Path, la
             assert (found["cause"], found["evidence"]) == ("watchdog", ["mcu:lease_expired"])
 
 
+def test_agentd_covers_a_planned_shutdown(tmp_path: Path, lab_config: Callable[..., Path]) -> None:
+    """Pins that a machine which goes down in good order gets the time of phase SHUTDOWN, and is cycled if it hangs then."""
+    times = {"boot_ms": 20_000, "ttl_min_ms": 300, "ttl_max_ms": 3_000, "shutdown_ms": 7_000, "off_ms": 100}
+    with simulator(tmp_path, **times) as sim, agent(lab_config(QUIET.format(port=sim.link.readlink()))) as gateway:
+        until(lambda: row(gateway).get("link") == "leased", 20)
+        (tmp_path / "state/shutdown").write_text(boot_id())  # as gatewarden-shutdown.service does, which is stopped before
+        assert gateway.end() == 0
+        time.sleep(5)
+        assert sim.power() == [True]
+        until(lambda: False in sim.power())
+
+
 def test_agentd_without_its_microcontroller_goes_on(lab_config: Callable[..., Path]) -> None:
     """Pins that a port that is not there is a row with its reason and remedy, and nothing else stops."""
     with agent(lab_config(QUIET.format(port="/dev/serial/by-id/usb-none"))) as gateway:

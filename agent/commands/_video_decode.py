@@ -24,6 +24,7 @@ from agent.narrow import rows
 from agent.ports import Packet, Picture
 from agent.video import chain
 from agent.video.decoding import Decoding
+from agent.video.reading import CODECS
 from agent.video.running import Ways
 from agent.video.switches import Switch
 
@@ -113,7 +114,9 @@ class _Run:
         self._take(self._decoding, self._decoding.finish())
 
     def _begin(self, packet: Packet) -> Decoding:
+        """Begin with the first packet. Raises BadRequest where none of the chain's names can decode it."""
         self._begun_ns = self._clock.mono_ns() - int(packet.due_s * 1e9)
+        chain.order(next(known for known in CODECS if known == packet.codec), self._ways.names)
         return Decoding(packet.codec, MachineStages(), self._clock, self._ways)
 
     def _wait(self, decoding: Decoding, due_s: float) -> None:

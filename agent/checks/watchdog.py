@@ -82,7 +82,7 @@ def _proven(listed: list[Data], status: Data) -> Check:
     if part(status, "last_reset").get("proven") is True:
         return Check("watchdog", "proven", "ok", "a reset by a watchdog is on record")
     reason = "not proven: no reset by a watchdog is on record" if listed else "agentd knows of no watchdog"
-    remedy = "at commissioning, stop a required workload under a hold of its ladder and see the machine reset (runbook.md)"
+    remedy = "at commissioning, stop agentd without its watchdog and see the machine reset (runbook.md, Prove it)"
     return Check("watchdog", "proven", "unknown", reason, remedy)
 
 

@@ -90,11 +90,11 @@ class Loader:
         """Give the instructions of each program. Raises LoadFailed with the compiler's first error."""
         with _captured() as said:
             try:
-                module = self._bcc.BPF(text=text, cflags=flags)
-                return {name: bytes(module.dump_func(name)) for name in programs}
+                module = self._bcc.BPF(text=text.encode(), cflags=flags)
+                return {name: bytes(module.dump_func(name.encode())) for name in programs}
             except Exception as error:  # noqa: BLE001 - BCC raises no other class
                 failed: Exception = error
-        reason = bcctext.reason(said[0] if said else "") or str(failed)
+        reason = bcctext.reason(said[0]) or bcctext.reason(str(failed))
         kind = Unsupported if reason.startswith("tracepoint") else LoadFailed
         raise kind(f"BCC: {reason}", "report this kernel, and the version of python3-bpfcc") from failed
 

@@ -43,7 +43,7 @@ from agent.status import Identity
 from agent.supervision import actionports, workloads
 from agent.supervision.consequences import Consequences
 from agent.supervision.overseeing import Overseeing
-from agent.supervision.recovering import Recovering
+from agent.supervision.recovering import URGENT, Recovering
 from agent.supervision.remembering import BoundedIntents
 from agent.supervision.supervising import Supervising
 from agent.telemetry import exposition
@@ -73,7 +73,7 @@ class Daemon:
         self._reporting = Reporting(settings, self._loop, self._clock, boot, chance, self._incident)
         stack.callback(self._reporting.close)
         store = self._reporting.spool
-        worker = Worker("actions")
+        worker = Worker("actions", URGENT)
         stack.callback(worker.close)
         detectors = _detectors(settings)
         acts: dict[str, Action] = {}

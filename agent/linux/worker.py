@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Condition, Thread
 
 _ROOM = 256  # jobs in line, of all keys together: some of each of the 64 workloads that there can be
@@ -17,12 +17,13 @@ class Worker:
     """Runs jobs: those with one key one after the other, those with several side by side. Jobs must not raise.
 
     A key's thread begins with its first job and ends when there is none left, so that a hung disk holds up nobody else's
-    recovery. While `_LANES` threads are busy, further keys wait.
+    recovery. While `_LANES` threads are busy, further keys wait, all but the `urgent` ones.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, urgent: Collection[str] = ()) -> None:
         """Start nothing yet."""
         self._name = name
+        self._urgent = frozenset(urgent)
         self._changed = Condition()
         self._waiting: dict[str, deque[Job]] = {}
         self._busy: dict[str, Thread] = {}
@@ -42,7 +43,9 @@ class Worker:
             self._changed.wait_for(lambda: not self._busy, _CLOSE_S)
 
     def _begin(self) -> None:
-        for key in [key for key in self._waiting if key not in self._busy][: _LANES - len(self._busy)]:
+        idle = [key for key in self._waiting if key not in self._busy]
+        room = max(0, _LANES - len(self._busy.keys() - self._urgent))
+        for key in [*self._urgent.intersection(idle), *[key for key in idle if key not in self._urgent][:room]]:
             self._busy[key] = Thread(target=self._run, args=(key,), name=f"{self._name} {key}"[:15], daemon=True)
             self._busy[key].start()
 

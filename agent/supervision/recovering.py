@@ -19,6 +19,8 @@ GATEWAY = "gateway"
 """Subject of a hold of everything."""
 HOLD_MOST_S = LONGEST_NS / 1e9
 CURES = frozenset({"terminate", "restart", "restart_dependants", "degrade"})
+URGENT = frozenset({"machine", "memory"})
+"""Lanes that wait for no other: a reboot, and its last words."""
 _MACHINE = frozenset({"reboot", "power_cycle", "usb_reset"})
 _WORKLOAD = CURES | {"capture", "restore"}
 _NS = 1_000_000_000

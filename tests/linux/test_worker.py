@@ -53,3 +53,17 @@ def test_there_is_an_end_to_waiting() -> None:
     worker.close()
     assert done == ["late"]
     assert threading.active_count() == before
+
+
+def test_what_is_urgent_waits_for_no_thread() -> None:
+    """Pins that a reboot, and its last words, begin although eight workloads hang in their orders; in order within its key."""
+    worker, stuck, done = Worker("test", {"machine"}), threading.Event(), list[int]()
+    for number in range(10):
+        worker.submit(f"key-{number}", waiting(stuck))
+    over = threading.Event()
+    for job in (lambda: done.append(1), lambda: done.append(2), over.set):
+        worker.submit("machine", job)
+    assert over.wait(WAIT_S)
+    assert done == [1, 2]
+    stuck.set()
+    worker.close()

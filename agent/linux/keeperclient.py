@@ -168,10 +168,11 @@ class KeeperClient:
             self._send({"type": "subscribe", "keeper": keeper, "since": self._since(keeper)})
             return
         self._greeted, self._pause_s, self.why = True, SOONEST_S, ""
-        for message in self._greeting():
-            self._send(message)
         self._changed("")
         self._heard(hello)
+        for message in self._greeting():
+            if self._sock is not None:  # else it broke with the one before, which is told by now
+                self._send(message)
 
     def _done(self, message: Data) -> None:
         number, ms = message.get("id"), message.get("ms")

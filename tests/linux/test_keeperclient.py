@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -208,3 +208,22 @@ def test_rubbish_costs_the_connection_at_most(path: Path, keeper_of: Callable[..
             keeper.raw(rubbish)
             keeper.cut()
         wait_for(lambda: len(end.changes) >= 3, "the next connection")
+
+
+def test_a_link_that_breaks_as_it_comes_up_is_down(path: Path) -> None:
+    """Pins that a keeper which ends behind its hello is not taken for one that is there."""
+    hello = b'{"type": "hello", "keeper": "k1", "seq": 0, "lost": 0}\n'
+    with closing(socket.socket(socket.AF_UNIX)) as server:
+        server.bind(str(path))
+        server.listen(1)
+        with client(path) as end:
+            peer, _address = server.accept()
+            server.close()
+            peer.sendall(hello)
+            wait_for(lambda: b'"k1"' in peer.recv(4096, socket.MSG_PEEK), "it subscribes to k1")
+            peer.sendall(hello)
+            peer.shutdown(socket.SHUT_RDWR)
+            peer.close()
+            wait_for(lambda: bool(end.client.why) and len(end.changes) > 1, "it is told")
+            assert end.changes[0] == ""
+            assert end.changes[-1]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.tending.memory import Memory
 from tests.agents import open_to_all
 from tests.brokers import wait_for
 from tests.keepers import Client, Keeper, LabConfig, alive, begin, keeper, put_down, python, workload
@@ -186,6 +187,23 @@ def test_the_exit_of_a_killed_keeper_changes_nothing_for_the_workloads(lab_confi
         put_down(first)
 
 
+def test_what_an_adopted_one_leaves_behind_is_ended(lab_config: LabConfig, tmp_path: Path) -> None:
+    """Pins that what was never this keeper's child does not live on beside the replacement of its workload."""
+    apart = f"test -e {tmp_path}/left || {{ setsid sleep 995 & echo $! > {tmp_path}/left; }}; exec sleep 1000"
+    config = lab_config(workload("a", ["/bin/sh", "-c", apart]))
+    first = begin(config)
+    try:
+        wait_for(lambda: (tmp_path / "left").exists() and (tmp_path / "left").read_text(), "its child")
+        first.end(signal.SIGKILL)
+        with keeper(config) as second, second.client() as client:
+            _kill(client, "a")
+            assert client.wait(type="notice", name="a", what="left_behind")["data"]["count"] == 1
+            assert alive(client.wait(type="exit", name="a")["replaced_pid"])
+        assert not alive(int((tmp_path / "left").read_text()))
+    finally:
+        put_down(first)
+
+
 def test_a_workload_is_found_even_if_the_keeper_died_before_it_wrote_it_down(lab_config: LabConfig) -> None:
     """Pins that no workload runs twice: without workloads.json it is known by its environment."""
     config = lab_config(workload("a", SLEEP))
@@ -228,7 +246,10 @@ def test_an_order_outlives_the_keeper(lab_config: LabConfig, number: int) -> Non
         put_down(first)
 
 
-@pytest.mark.parametrize("text", [b'{"a": {"pid": "x"}, "b": 1}', b'{"a": {"pid": 1, "started": 1}}', b"[" * 10_000])
+HUGE = b'{"a": {"pid": 1%s, "started": 1}, "b": {"pid": 1%s, "started": 1}}' % (b"0" * 40, b"0" * 4000)
+
+
+@pytest.mark.parametrize("text", [b'{"a": {"pid": "x"}, "b": 1}', b'{"a": {"pid": 1, "started": 1}}', HUGE, b"[" * 10_000])
 def test_a_broken_memory_is_no_memory(lab_config: LabConfig, text: bytes) -> None:
     """Pins that whatever lies in workloads.json, the keeper starts, and starts its workloads."""
     config = lab_config(workload("a", SLEEP))
@@ -237,6 +258,15 @@ def test_a_broken_memory_is_no_memory(lab_config: LabConfig, text: bytes) -> Non
     (folder / "workloads.json").write_bytes(text)
     with keeper(config) as found, found.client() as client:
         assert alive(client.wait(type="state", name="a", state="running")["pid"])
+
+
+def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    """Pins that a full or missing runtime folder costs the memory only for as long as it is so, even if nothing changes."""
+    kept = Memory(tmp_path / "keeper/workloads.json")
+    kept.save({"a": {"pid": 7, "started": 1}})
+    (tmp_path / "keeper").mkdir()
+    kept.save({"a": {"pid": 7, "started": 1}})
+    assert kept.load()["a"].pid == 7
 
 
 def test_hangup_executes_the_keeper_anew(lab_config: LabConfig) -> None:

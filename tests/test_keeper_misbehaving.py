@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ GOOD = workload(
     python("from agent import watch; import time\nwith watch.Watch() as me:\n while 1: me.beat(done=1); time.sleep(.1)"),
     notify="watchdog",
 )
+READY = "from agent import watch; import time\nwith watch.Watch(): time.sleep(1000)"
 SAY = "import os, socket, time\ns = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.connect(os.environ['NOTIFY_SOCKET'])\n"
 
 
@@ -132,6 +134,34 @@ def test_what_a_dead_one_left_behind_is_ended(lab_config: LabConfig) -> None:
             lambda: len(_descendants(found.process.pid)) == 1, lambda: f"only the good one: {_descendants(found.process.pid)}"
         )
         assert client.wait(type="notice", name="bad", what="left_behind")["data"]["count"] == 1
+
+
+def test_what_an_orphan_leaves_behind_is_ended_too(lab_config: LabConfig) -> None:
+    """Pins that a sweep goes on with what becomes the keeper's by it: children of an orphan, wherever they are."""
+    deep = ["/bin/sh", "-c", "setsid sh -c 'setsid sh -c \"sleep 998 & setsid sleep 997\" & sleep 996' & sleep 0.5; exit 3"]
+    with beside_a_good_one(lab_config, workload("bad", deep, restart={"burst": 0})) as (found, client):
+        client.wait(type="exit", name="bad")
+        wait_for(
+            lambda: len(_descendants(found.process.pid)) == 1, lambda: f"only the good one: {_descendants(found.process.pid)}"
+        )
+        assert client.wait(type="notice", name="bad", what="left_behind")["data"]["count"] >= 4
+
+
+@pytest.mark.parametrize("instead", ["true", 'mkfifo "$NOTIFY_SOCKET"', 'ln -s /dev/null "$NOTIFY_SOCKET"'])
+def test_who_removes_its_notify_socket_harms_itself_alone(lab_config: LabConfig, tmp_path: Path, instead: str) -> None:
+    """Pins that the next process has a socket again, whatever was put in its place."""
+    ready = f"test -e {tmp_path}/done && exec {' '.join(map(shlex.quote, python(READY)))}"
+    spoil = ["/bin/sh", "-c", f'{ready}; touch {tmp_path}/done; rm "$NOTIFY_SOCKET"; {instead}; exit 3']
+    with beside_a_good_one(lab_config, workload("bad", spoil, notify="ready")) as (_found, client):
+        assert client.wait(type="state", name="bad", state="running")["restarts"] == 1
+
+
+def test_a_folder_in_place_of_its_notify_socket_is_named(lab_config: LabConfig) -> None:
+    """Pins that a workload that nobody could hear is not started, and why is told."""
+    spoil = ["/bin/sh", "-c", 'rm "$NOTIFY_SOCKET"; mkdir "$NOTIFY_SOCKET"; exit 3']
+    with beside_a_good_one(lab_config, workload("bad", spoil, notify="ready")) as (_found, client):
+        why = client.wait(type="notice", name="bad", what="exec_failed")["data"]["why"]
+    assert "notify-bad.sock: cannot bind" in why
 
 
 def _descendants(pid: int) -> list[int]:

@@ -44,7 +44,7 @@ def environ(pid: int, root: Path = PROC) -> frozenset[bytes]:
     """Give the entries (b"NAME=value") of the environment that `pid` was executed with; none if it is not ours to read."""
     try:
         with (root / str(pid) / "environ").open("rb") as file:
-            return frozenset(file.read(_ENVIRONMENT).split(b"\0"))
+            return frozenset(filter(None, file.read(_ENVIRONMENT).split(b"\0")))
     except OSError:
         return frozenset()
 

@@ -42,25 +42,21 @@ class NotifySocket:
         self._loop = loop
         self._limit = limit
         self._handler = handler
-        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        try:
-            path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                self._sock.bind(str(path))
-            finally:
-                os.umask(before)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        except OSError as error:
+        self._bind()
+
+    def renew(self) -> None:
+        """Bind anew if somebody removed or replaced it: workloads have the rights to. Raises GatewardenError."""
+        if self._id() != self._bound:
+            self._loop.forget(self._sock.fileno())
             self._sock.close()
-            raise GatewardenError(f"{path}: cannot bind: {error.strerror or error}") from error
-        self._listen()
+            self._bind()
 
     def close(self) -> None:
         """Take it away."""
         self._loop.forget(self._sock.fileno())
         self._sock.close()
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # something else lies there by now
+            self.path.unlink(missing_ok=True)
 
     def drain(self) -> None:
         """Handle what has come, at most a round of it."""
@@ -77,6 +73,28 @@ class NotifySocket:
                         os.close(fd)
         self._loop.forget(self._sock.fileno())
         self._loop.once(REST_S, self._listen, f"{self.path.name}.rest")
+
+    def _bind(self) -> None:
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            self.path.unlink(missing_ok=True)
+            before = os.umask(0o177)
+            try:
+                self._sock.bind(str(self.path))
+            finally:
+                os.umask(before)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        except OSError as error:
+            self._sock.close()
+            raise GatewardenError(f"{self.path}: cannot bind: {error.strerror or error}") from error
+        self._bound = self._id()
+        self._listen()
+
+    def _id(self) -> tuple[int, int] | None:
+        with contextlib.suppress(OSError):
+            found = os.lstat(self.path)
+            return found.st_dev, found.st_ino
+        return None
 
     def _listen(self) -> None:
         if self._sock.fileno() >= 0:

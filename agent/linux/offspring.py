@@ -15,6 +15,7 @@ from agent.linux import family
 from agent.linux.loop import EpollLoop
 
 _ENDING_MS = 20
+_DEEPEST = 64  # generations that a sweep follows
 
 
 class Ended(NamedTuple):
@@ -141,8 +142,27 @@ class Offspring:
             for pid in ending:
                 self.bury(pid)
 
+    def sweep(self, name: str, group: int, *, anywhere: bool) -> list[int]:
+        """Kill what `name` left outside of `group` (which is dead), and what is left by that; give their numbers.
+
+        `anywhere`: its main process was no child of ours, so what it left is not ours either; and none has replaced it yet.
+        """
+        killed, find = list[int](), self._of if anywhere else self.left_by
+        for _ in range(_DEEPEST):
+            left = [pid for pid in self._outside(find(name), group) if pid not in killed]
+            for pid in left:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            killed += left
+            if not [pid for pid in left if _ends(pid)]:
+                break
+        return killed
+
+    def _of(self, name: str) -> list[int]:
+        return [pid for pid in family.pids() if self._marker(name) in family.environ(pid)]
+
     @staticmethod
-    def outside(pids: Sequence[int], group: int) -> list[int]:
+    def _outside(pids: Sequence[int], group: int) -> list[int]:
         """Give those of `pids` that live and are not of process group `group`."""
         return [pid for pid in pids if (found := family.stat(pid)) is not None and found.group != group]
 

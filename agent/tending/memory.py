@@ -11,6 +11,7 @@ from agent import atomic, regular
 from agent.model import Data
 
 _LIMIT = 256 * 1024
+_PIDS = 1 << 22  # PID_MAX_LIMIT, include/linux/threads.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class Memory:
     def save(self, rows: Data) -> None:
         """Write `rows` (by workload, the fields of `Record`) if they changed."""
         if rows != self._saved:
-            self._saved = rows
-            with suppress(OSError):
+            with suppress(OSError):  # tried again whenever something happens
                 atomic.write_json(self._path, rows)
+                self._saved = rows
 
     def load(self) -> dict[str, Record]:
         """Give the records that are of the right form."""
@@ -51,7 +52,7 @@ class Memory:
         for name, row in rows.items() if isinstance(rows, dict) else ():
             with suppress(TypeError, AssertionError):
                 record = Record(**row)
-                assert record.pid is None or (type(record.pid) is int and record.pid > 0)
+                assert record.pid is None or (type(record.pid) is int and 0 < record.pid <= _PIDS)
                 assert type(record.started) is int
                 assert type(record.restarts) is int
                 assert type(record.ready) is bool

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from agent import atomic
+from agent.errors import GatewardenError
 from agent.keeping import notify
 from agent.keeping.crew import Crew
 from agent.keeping.effects import Effect, Effects, Exit, Signal, Spawn, WriteProfile
@@ -134,16 +135,16 @@ class Tender:
         self.offspring.send(name, signal.SIGKILL, group=True)
         self.offspring.bury(ended.pid)
         self.offspring.forget(name)
+        adopted = ended.code is None and ended.signal is None
+        if adopted:
+            self._sweep(name, group, anywhere=True)
         self.act(life.exited(Exit(*ended), now))
-        self._sweep(name, group)
+        if not adopted:
+            self._sweep(name, group, anywhere=False)
 
-    def _sweep(self, name: str, group: int) -> None:
+    def _sweep(self, name: str, group: int, *, anywhere: bool) -> None:
         """End what the last main process of `name` left behind outside of its `group`, which has been killed."""
-        left = self.offspring.outside(self.offspring.left_by(name), group)
-        for pid in left:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        if left:
+        if left := self.offspring.sweep(name, group, anywhere=anywhere):
             data = {"count": len(left), "first": left[0]}
             self.act([self._crew.lives[name].notice("left_behind", self._clock.mono_ns(), {**data})])
 
@@ -201,7 +202,10 @@ class Tender:
         life = self._crew.lives[effect.name]
         env = {**self._env, **life.plan.env, **self._rooms.environment(life.plan, effect.profile)}
         try:
+            self._sockets[effect.name].renew()
             pid = spawn.spawn(life.plan.command, env, self._fds.of(effect.name))
+        except GatewardenError as error:
+            return life.refused(str(error), self._clock.mono_ns())
         except (OSError, ValueError) as error:  # ValueError: a NUL, a name with =
             why = f"{life.plan.command[0][:200]}: {getattr(error, 'strerror', None) or error}"
             return life.refused(why, self._clock.mono_ns())

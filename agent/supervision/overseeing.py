@@ -78,7 +78,7 @@ class Overseeing:
     def tick(self) -> None:
         """Report what works to the watchdogs: agentd's own turn is through."""
         self.guarding.watchdogs.last_rung = self.recovering.last_rung
-        self.guarding.tick(self.supervising.status())
+        self.guarding.tick(self.supervising.status(), safe=bool(self.recovering.ladder.safe))
 
     def status(self) -> Data:
         """Give `workloads`, `watchdogs`, `feeding` and `last_reset` of the status, and why this is safe mode, if it is."""

@@ -9,7 +9,7 @@
 | has no liveness in this phase ("not proven", or a probe that asks) | each tick while its process lives |
 | fails its probe | nothing: no feed until it answers well |
 | stopped without a hold, failed to beat in time | nothing: no feed until it works |
-| not `required`, or on hold | nothing is wanted of it |
+| not `required`, or on hold; anybody in safe mode, which stops them | nothing is wanted of it |
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Guarding:
         self.watchdogs = Watchdogs(settings.watchdog, loop, clock, self.words, told, machine)
         self._required = frozenset(one.name for one in settings.workload if one.required)
         self._exempt: frozenset[str] = frozenset()
+        self._maintenance = False
 
     def arm(self) -> None:
         """Open what is ours, and want a report of all that is required."""
@@ -108,13 +109,14 @@ class Guarding:
 
     def held(self, everything: bool, names: Collection[str]) -> None:  # noqa: FBT001 - a state
         """Hear what is on hold: of that nothing is wanted."""
-        self._exempt = frozenset(names)
+        self._exempt, self._maintenance = frozenset(names), everything
         self.watchdogs.hold(everything)
         self.watchdogs.require(self._required - self._exempt)
 
-    def tick(self, rows: Mapping[str, Data]) -> None:
-        """Look at all that do not report by themselves, then at agentd's own turn."""
+    def tick(self, rows: Mapping[str, Data], *, safe: bool = False) -> None:
+        """Look at all that do not report by themselves, then at agentd's own turn; in `safe` mode that is enough."""
         now = self._clock.mono_ns()
+        self.watchdogs.hold(self._maintenance or safe)
         for name in self._required - self._exempt:
             how, seconds = sign(rows.get(name, {}))
             if how == "reports":

@@ -1,10 +1,19 @@
-"""What a workload whose parent is another than the keeper means for the feeding of the watchdogs."""
+"""What counts as required work: of units and containers, and in safe mode."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
 import pytest
 
-from agent.watchdogs.guarding import sign
+from agent import config
+from agent.linux.loop import EpollLoop
+from agent.model import Data
+from agent.watchdogs.guarding import Guarding, sign
+from tests.brokers import wait_for
+from tests.doubles import HandClock
 
 
 @pytest.mark.parametrize("parent", ["unit", "container"])
@@ -21,3 +30,34 @@ from agent.watchdogs.guarding import sign
 def test_what_a_service_proves(parent: str, state: str, how: str, seconds: float) -> None:
     """Pins that one which its parent gave up is excused, no report; and that without anybody who tells it counts as alive."""
     assert sign({"parent": parent, "state": state, "deadline_s": None, "margin_s": None}) == (how, seconds)
+
+
+@dataclass
+class Lease:
+    """A feeder that counts."""
+
+    name: str = "mcu"
+    ttl_s: float = 60.0
+    feeds: int = 0
+
+    def feed(self) -> None:
+        """Count."""
+        self.feeds += 1
+
+
+def test_safe_mode_is_no_reason_to_reset_the_machine(lab_config: Callable[..., Path]) -> None:
+    """Pins that a required workload which safe mode has stopped holds up no feed, and that it does again afterwards."""
+    workload = '[watchdog]\nmode = "off"\n[[workload]]\nname = "camera-1"\ncommand = ["/bin/true"]\n'
+    clock, loop, lease = HandClock(), EpollLoop(lambda _name, _error: None), Lease()
+    settings = config.check(lab_config(workload))
+    one = Guarding(settings, "b" * 32, clock, loop, lambda _job: True, lambda _found: None, lambda _text: None)
+    one.arm()
+    one.watchdogs.add(lease, dict)
+    stopped: dict[str, Data] = {"camera-1": {"parent": "keeper", "state": "stopped"}}
+    for safe, feeds in ((False, 0), (True, 1), (True, 2), (False, 2)):
+        clock.pass_s(10)
+        one.tick(stopped, safe=safe)
+        wait_for(lambda feeds=feeds: lease.feeds == feeds, "fed")  # type: ignore[misc]
+    one.close()
+    assert lease.feeds == 2
+    loop.close()

@@ -80,7 +80,7 @@ class Guarding:
         self.watchdogs = Watchdogs(settings.watchdog, loop, clock, self.words, told, machine)
         self._required = frozenset(one.name for one in settings.workload if one.required)
         self._exempt: frozenset[str] = frozenset()
-        self._maintenance = False
+        self._safe = False
 
     def arm(self) -> None:
         """Open what is ours, and want a report of all that is required."""
@@ -109,14 +109,16 @@ class Guarding:
 
     def held(self, everything: bool, names: Collection[str]) -> None:  # noqa: FBT001 - a state
         """Hear what is on hold: of that nothing is wanted."""
-        self._exempt, self._maintenance = frozenset(names), everything
+        self._exempt = frozenset(names)
         self.watchdogs.hold(everything)
-        self.watchdogs.require(self._required - self._exempt)
+        self._require()
 
     def tick(self, rows: Mapping[str, Data], *, safe: bool = False) -> None:
         """Look at all that do not report by themselves, then at agentd's own turn; in `safe` mode that is enough."""
         now = self._clock.mono_ns()
-        self.watchdogs.hold(self._maintenance or safe)
+        if safe != self._safe:
+            self._safe = safe
+            self._require()
         for name in self._required - self._exempt:
             how, seconds = sign(rows.get(name, {}))
             if how == "reports":
@@ -124,6 +126,10 @@ class Guarding:
             elif how == "excused":
                 self.watchdogs.excuse(name, now + round(seconds * _NS))
         self.watchdogs.tick()
+
+    def _require(self) -> None:
+        """Want reports of what is to work; who is wanted anew has all its time from now on."""
+        self.watchdogs.require(() if self._safe else self._required - self._exempt)
 
     def status(self) -> Data:
         """Give the parts `watchdogs`, `feeding` and `last_reset` of the status."""

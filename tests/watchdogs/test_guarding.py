@@ -46,18 +46,20 @@ class Lease:
 
 
 def test_safe_mode_is_no_reason_to_reset_the_machine(lab_config: Callable[..., Path]) -> None:
-    """Pins that a required workload which safe mode has stopped holds up no feed, and that it does again afterwards."""
+    """Pins that a required workload which safe mode has stopped holds up no feed, and has its time to start afterwards."""
     workload = '[watchdog]\nmode = "off"\n[[workload]]\nname = "camera-1"\ncommand = ["/bin/true"]\n'
     clock, loop, lease = HandClock(), EpollLoop(lambda _name, _error: None), Lease()
     settings = config.check(lab_config(workload))
     one = Guarding(settings, "b" * 32, clock, loop, lambda _job: True, lambda _found: None, lambda _text: None)
     one.arm()
     one.watchdogs.add(lease, dict)
-    stopped: dict[str, Data] = {"camera-1": {"parent": "keeper", "state": "stopped"}}
-    for safe, feeds in ((False, 0), (True, 1), (True, 2), (False, 2)):
-        clock.pass_s(10)
-        one.tick(stopped, safe=safe)
+    stopped: Data = {"parent": "keeper", "state": "stopped"}
+    starts: Data = {"parent": "keeper", "state": "starting", "phase": "start", "deadline_s": 120.0, "margin_s": 100.0}
+    steps = ((stopped, False, 0), (stopped, True, 1), (stopped, True, 2), (starts, False, 3), (stopped, False, 3))
+    for row, safe, feeds in steps:
+        clock.pass_s(1800)
+        one.tick({"camera-1": row}, safe=safe)
         wait_for(lambda feeds=feeds: lease.feeds == feeds, "fed")  # type: ignore[misc]
     one.close()
-    assert lease.feeds == 2
+    assert lease.feeds == 3
     loop.close()

@@ -24,6 +24,11 @@ class DurableFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def there(self) -> bool:
+        """Whether something lies there, readable or not."""
+        return os.path.lexists(self.path)
+
     def read(self) -> Json:
         """Give what is there; None for no file, or one that is none of ours."""
         try:

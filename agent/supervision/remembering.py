@@ -41,13 +41,15 @@ class Remembering:
         self._say = say
         self._saved: dict[str, Data] = {}
         self._pending: dict[str, Data] = {}
-        self._failed = ""
+        self._failed: dict[str, str] = {}
 
     def restore(self) -> None:
         """Give everyone back what was kept; what cannot be read is told, and left behind."""
         for name, one in self._those.items():
             kept = self._files[name].read()
             if kept is None:
+                if self._files[name].there:
+                    self._say(f"{self._files[name].path}: no readable JSON of ours: begun anew")
                 continue
             try:
                 one.restore(kept, self._clock.mono_ns())
@@ -75,10 +77,12 @@ class Remembering:
         try:
             self._files[name].write(self._pending.pop(name))
         except StoreError as error:
-            if str(error) != self._failed:
-                self._failed = str(error)
+            if str(error) != self._failed.get(name):
+                self._failed[name] = str(error)
                 self._say(f"what was learned cannot be kept: {error}")
             self._saved.pop(name, None)
+        else:
+            self._failed.pop(name, None)
 
 
 class BoundedIntents:

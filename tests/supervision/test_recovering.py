@@ -203,13 +203,23 @@ def test_how_long_a_cure_took(make: Make, clock: HandClock) -> None:
 
 def test_what_cannot_be_read_back_is_begun_anew(tmp_path: Path, clock: HandClock) -> None:
     """Pins that a damaged file, or one of another version, is told once and costs nothing but what was learned."""
-    for name, text in (("deadline", "{"), ("crash_loop", '{"schema": 9}')):
-        (tmp_path / f"{name}.json").write_text(text)
+    for text in ("{", '{"schema": 9}', "", "\0" * 64):
+        (tmp_path / "crash_loop.json").write_text(text)
+        said: list[str] = []
+        detector = crash_loop.make(crash_loop.Options())
+        Remembering(tmp_path, {"crash_loop": detector}, clock, lambda job: now("", job), said.append).restore()
+        assert len(said) == 1
+        assert "crash_loop.json" in said[0]
+
+
+def test_a_full_disk_is_told_once_for_each_file(tmp_path: Path, clock: HandClock) -> None:
+    """Pins that two files that cannot be written do not fill the journal by turns."""
     said: list[str] = []
-    detector = crash_loop.make(crash_loop.Options())
-    Remembering(tmp_path, {"crash_loop": detector}, clock, lambda job: now("", job), said.append).restore()
-    assert len(said) == 1
-    assert "crash_loop.json" in said[0]
+    both = {name: crash_loop.make(crash_loop.Options()) for name in ("one", "two")}
+    kept = Remembering(tmp_path / "absent", both, clock, lambda job: now("", job), said.append)
+    for _ in range(3):
+        kept.save()
+    assert len(said) == 2
 
 
 def test_only_what_changed_is_written(tmp_path: Path, clock: HandClock) -> None:

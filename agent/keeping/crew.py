@@ -39,7 +39,7 @@ class Crew:
             if life.state == "stopped" and (life.held or not life.wanted):
                 effects += life.enter("held" if life.held else "stopped", "as an earlier keeper was told", now_ns)
             elif life.state == "stopped":
-                waits = ", ".join(life.plan.after)
+                waits = self._waits(life)
                 effects += life.enter("starting", f"waits for {waits}" if waits else "", now_ns)
         return effects + self.settle(now_ns)
 
@@ -49,7 +49,7 @@ class Crew:
             return self._stop_next(now_ns)
         effects: Effects = []
         for life in self.lives.values():
-            if life.state == "starting" and life.pid is None and all(self.lives[name].ready for name in life.plan.after):
+            if life.state == "starting" and life.pid is None and not self._waits(life):
                 effects += life.start("")
         return effects
 
@@ -70,6 +70,8 @@ class Crew:
         if life is None or self.closing:
             why = "the keeper ends" if life else f"no such workload, known: {', '.join(self.lives) or 'none'}"
             return [Tell(messages.done(order.id, why[:500], 0, ok=False))]
+        if order.verb == "start" and life.pid is None and (waits := self._waits(life)):
+            return self._later(life, order, waits, now_ns)
         return obey(life, order, now_ns)
 
     def change(self, budget: BudgetChange) -> None:
@@ -97,6 +99,19 @@ class Crew:
             }
             for life in lives
         }
+
+    def _waits(self, life: Lifecycle) -> str:
+        """Give what it comes after and is not ready."""
+        return ", ".join(name for name in life.plan.after if not self.lives[name].ready)
+
+    @staticmethod
+    def _later(life: Lifecycle, order: Order, waits: str, now_ns: int) -> Effects:
+        """Start it as soon as those are ready (`settle`), which may take longer than anybody waits for an answer."""
+        effects = life.answer(now_ns, f"superseded by {order.verb}", ok=False)
+        life.wanted = True
+        life.deadlines.clear()
+        effects += life.enter("starting", f"waits for {waits}", now_ns)
+        return [*effects, Tell(messages.done(order.id, f"starts when {waits} is ready", 0, ok=True))]
 
     def _stop_next(self, now_ns: int) -> Effects:
         alive = [life for life in self.lives.values() if life.pid and not life.stuck]

@@ -6,7 +6,7 @@
 | terminate | SIGTERM to its group, SIGKILL if that is not enough | it ended |
 | restart | as terminate if it runs, then a new one whatever the budget says | the new one runs |
 | stop | as terminate, and none until `start` or `restart` | it ended |
-| start | a new one now, if there is none | it runs |
+| start | a new one, if there is none, as soon as those in its `after` are ready | it runs, or waits for those |
 | degrade | told to use `profile`; restarted with it unless it confirms within 3 s | confirmed, or the new one runs |
 | restore | the same, with the full profile | likewise |
 | hold | stays as it is; if it exits, it is not started again | at once |

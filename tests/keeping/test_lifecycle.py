@@ -229,6 +229,22 @@ def test_start_and_stop_order_of_all() -> None:
     assert not crew.done
 
 
+def test_an_order_to_start_keeps_the_order_of_all() -> None:
+    """Pins that after a stop of all (safe mode) `start` waits for those before it as the first start did, and is answered."""
+    crew = Crew([plan("b", after=("a",)), plan("a", notify="ready")])
+    crew.begin(0)
+    for name in "ab":
+        crew.obey(Order(f"stop-{name}", "stop", name), 0)
+    effects = crew.obey(Order("1", "start", "b"), 1)
+    assert [(one["id"], one["ok"]) for one in told(effects, "done")] == [("1", True)]
+    assert (crew.lives["b"].state, crew.lives["b"].reason) == ("starting", "waits for a")
+    assert crew.settle(1) == []
+    assert Spawn("a", "") in crew.obey(Order("2", "start", "a"), 1)
+    crew.lives["a"].spawned(1, 1)
+    heard(crew.lives["a"], Said(ready=True), 2)
+    assert crew.settle(2) == [Spawn("b", "")]
+
+
 _SAID = {"ready": Said(ready=True), "stopping": Said(stopping=True), "reload": Said(reloading=True), "beat": Said(beat=True)}
 _EVENTS = st.lists(
     st.one_of(

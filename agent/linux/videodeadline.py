@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from agent.errors import DecoderFailed
@@ -11,6 +13,8 @@ from agent.ports import Decoder, Packet, Picture
 
 DEADLINE_S = 1.0
 """Far above what a picture takes (53 ms for 1080p 4:4:4, 242 ms on a machine that is overloaded)."""
+_LEAST_S, _TIMES, _CALLS = 0.2, 10, 25
+"""Once so many calls are known, the deadline is so many times the longest one; not below 0.2 s, nor above what it was."""
 _Result = Sequence[Picture] | Exception
 
 
@@ -20,6 +24,7 @@ class Deadlined:
     def __init__(self, make: Callable[[], Decoder], seconds: float = DEADLINE_S) -> None:
         """Open it, in the thread as well. Raises what `make` raises, or DecoderFailed (hang)."""
         self._seconds = seconds
+        self._took: deque[float] = deque(maxlen=_CALLS)
         self._calls: queue.SimpleQueue[Callable[[Decoder], Sequence[Picture]] | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._hangs = False
@@ -49,14 +54,21 @@ class Deadlined:
         return self._result(what)
 
     def _result(self, what: str) -> Sequence[Picture]:
+        begun, deadline_s = time.monotonic(), self._deadline_s()
         try:
-            result = self._results.get(timeout=self._seconds)
+            result = self._results.get(timeout=deadline_s)
         except queue.Empty:
             self._hangs = True
-            raise DecoderFailed("hang", f"{what}: no answer within {self._seconds:g} s", final=True) from None
+            raise DecoderFailed("hang", f"{what}: no answer within {deadline_s:.2f} s", final=True) from None
+        self._took.append(time.monotonic() - begun)
         if isinstance(result, Exception):
             raise result
         return result
+
+    def _deadline_s(self) -> float:
+        if len(self._took) < _CALLS:
+            return self._seconds
+        return min(self._seconds, max(_LEAST_S, _TIMES * max(self._took)))
 
 
 def _work(

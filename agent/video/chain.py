@@ -35,11 +35,11 @@ class Stage:
 
 _HARDWARE: tuple[Codec, ...] = ("h264", "hevc", "av1")
 STAGES: dict[str, Stage] = {
-    "cuvid": Stage(_HARDWARE, plain=True, in_place=False, patience_s=0.3),
-    "v4l2m2m": Stage(("h264", "hevc"), in_place=False, patience_s=0.3),
-    "qsv": Stage(_HARDWARE, plain=True, in_place=False, patience_s=0.3),
-    "libavcodec": Stage(("h264", "hevc")),
-    "libdav1d": Stage(("av1",)),
+    "cuvid": Stage(_HARDWARE, plain=True, in_place=False, patience_s=0.4),
+    "v4l2m2m": Stage(("h264", "hevc"), in_place=False, patience_s=0.4),
+    "qsv": Stage(_HARDWARE, plain=True, in_place=False, patience_s=0.4),
+    "libavcodec": Stage(("h264", "hevc"), patience_s=0.25),
+    "libdav1d": Stage(("av1",), patience_s=0.25),
     "ffmpeg": Stage(_HARDWARE, in_place=False, at_once=False, patience_s=1.5, judges=False),
 }
 """In the order in which they are tried. v4l2m2m loses its buffers after some changes in place (raspberrypi/linux#3390)."""

@@ -17,12 +17,11 @@ from agent.ports import Clock, Packet, Picture, Stages
 from agent.video.chain import STAGES, Chain, supports
 from agent.video.health import Health
 from agent.video.replay import Replay
-from agent.video.running import Counts, Running, Ways
+from agent.video.running import Counts, Known, Running, Ways
 from agent.video.steps import Form, Step, Steps
 from agent.video.switches import Switch, Switches
 
 _DEAD = frozenset({"hang", "dead", "absent"})
-_KNOWN = 32
 _PATIENT = 300
 
 
@@ -43,7 +42,7 @@ class Decoding:
         self._replay = Replay()
         self._running: Running | None = None
         self._left = ""
-        self._known: dict[Form, None] = {}
+        self._known = Known()
         self._out: list[Picture] = []
 
     @property
@@ -190,20 +189,13 @@ class Decoding:
             if sound:
                 self.reason = ""
                 self._chain.good(running.name, now)
-                self._remember(step.form)
+                self._known.add(step.form)
 
     def _damaged(self, picture: Picture, step: Step | None) -> bool:
         """Tell whether a picture is: it says so, or it leans on a random-access point that is."""
         if step and step.entry:
             self._tainted = picture.corrupt
         return picture.corrupt or self._tainted
-
-    def _remember(self, form: Form | None) -> None:
-        """Note a format that was decoded: a camera that flips between some is followed in place."""
-        if form and form not in self._known:
-            if len(self._known) == _KNOWN:
-                self._known.pop(next(iter(self._known)))
-            self._known[form] = None
 
     def _turned(self, running: Running, step: Step) -> Sequence[Step]:
         """Go on in another format or codec. Gives what to tell a new decoder if the old one failed over its draining."""
@@ -216,14 +208,18 @@ class Decoding:
             if self._ways.in_place:
                 self._note(step.arrived_ns, step, running.name, running.name, "in place")
             return ()
+        fresh = self._fresh(step.form) if same else None  # before the old one is drained: a process takes a while to begin
         if again := self._drained(running, step):
+            if fresh:
+                fresh.decoder.close()
             return again
         self._close()
         if not same:
             self._codec = step.codec
             self._chain = Chain(step.codec, self._ways.names)
         reason = "codec" if not same else "parameter_set" if supports(running.name, step.form) else "unsupported"
-        if self._open(step.form):
+        self._running = fresh or self._fresh(step.form)
+        if self._running:
             self._note(step.arrived_ns, step, running.name, self.decoder, reason)
         return ()
 
@@ -253,7 +249,8 @@ class Decoding:
                 self._accept(running, running.decoder.drain())
         self._close()
         oldest = self._replay.oldest
-        if not self._open(again[0].form if again else running.form) or oldest is None:
+        self._running = self._fresh(again[0].form if again else running.form)
+        if self._running is None or oldest is None:
             return ()
         self._note(oldest.arrived_ns, oldest, running.name, self.decoder, reason)
         return again
@@ -262,20 +259,20 @@ class Decoding:
         """Open a decoder where there is none, and give all that it must be told."""
         if step.codec != self._codec:
             self._codec, self._chain = step.codec, Chain(step.codec, self._ways.names)
-        if not self._open(step.form):
+        self._running = self._fresh(step.form)
+        if self._running is None:
             self.reason = self.reason or "absent"
             return ()
         if self._left and self._left != self.decoder:
             self._note(step.arrived_ns, step, self._left, self.decoder, self.reason)
         return self._replay.again()
 
-    def _open(self, form: Form | None) -> bool:
+    def _fresh(self, form: Form | None) -> Running | None:
         """Open the best stage there is; those that this machine has not are passed over."""
         while name := self._chain.best(form, self._clock.mono_ns()):
-            self._running = self._opened(name, form)
-            if self._running:
-                return True
-        return False
+            if opened := self._opened(name, form):
+                return opened
+        return None
 
     def _opened(self, name: str, form: Form | None) -> Running | None:
         try:
@@ -284,7 +281,7 @@ class Decoding:
             self._chain.failed(name, self._clock.mono_ns())
             return None
         stage = STAGES[name]
-        health = Health(self._ways.rules, self._clock.mono_ns(), at_once=stage.at_once, patience_s=stage.patience_s)
+        health = Health(self._ways.rules, self._clock.mono_ns(), stage.at_once, stage.patience_s)
         return Running(name, decoder, health, form)
 
     def _close(self) -> None:

@@ -9,6 +9,8 @@ from agent.ports import Decoder
 from agent.video.health import Health, Rules
 from agent.video.steps import Form
 
+_KNOWN = 32
+
 
 @dataclass(slots=True)
 class Running:
@@ -41,3 +43,21 @@ class Ways:
     names: Sequence[str] = ()
     rules: Rules = field(default_factory=Rules)
     in_place: bool = False
+
+
+class Known:
+    """The last formats that were decoded: a camera that flips between some of them is followed in place."""
+
+    def __init__(self) -> None:
+        self._forms: dict[Form, None] = {}
+
+    def __contains__(self, form: Form | None) -> bool:
+        """Tell whether pictures of this form were decoded lately."""
+        return form in self._forms
+
+    def add(self, form: Form | None) -> None:
+        """Note one."""
+        if form and form not in self._forms:
+            if len(self._forms) == _KNOWN:
+                self._forms.pop(next(iter(self._forms)))
+            self._forms[form] = None

@@ -23,13 +23,13 @@ from typing import cast
 from agent import checks
 from agent.linux import facts
 from agent.model import Data
-from tests.bench import agentctl, broker, cost, deadlines, death, hackbench, idle, outbox, races, replace, startup
+from tests.bench import agentctl, broker, cost, deadlines, death, hackbench, idle, outbox, races, recovery, replace, startup
 from tests.bench.plan import Family, Plan, say
 from tests.bench.table import Row, lines, number, plain, unmeasured
 from tests.conftest import lacking
 
 FAMILIES = cast(
-    "tuple[Family, ...]", (startup, agentctl, cost, hackbench, death, deadlines, replace, broker, outbox, races, idle)
+    "tuple[Family, ...]", (startup, agentctl, cost, hackbench, death, deadlines, replace, recovery, broker, outbox, races, idle)
 )
 NOTHING, USAGE = 1, 2
 

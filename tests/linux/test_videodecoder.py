@@ -82,6 +82,19 @@ def test_a_call_that_hangs_is_cut_off(where: str) -> None:
     stuck.free.set()
 
 
+def test_the_deadline_follows_what_calls_take() -> None:
+    """Pins that a decoder which has been quick is cut off after 0.2 s, not after the second that an unknown one may take."""
+    stuck = Stuck("drain")
+    decoder = Deadlined(lambda: stuck)
+    for _ in range(30):
+        decoder.decode(PACKET)
+    begun = time.monotonic()
+    with pytest.raises(DecoderFailed, match="no answer"):
+        decoder.drain()
+    assert 0.2 <= time.monotonic() - begun < 0.9
+    stuck.free.set()
+
+
 def test_what_it_raises_comes_through() -> None:
     """Pins that errors of the decoder are those of the call, and that one in opening is one of opening."""
     decoder = Deadlined(lambda: AvDecoder("h264"))

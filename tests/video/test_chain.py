@@ -78,7 +78,7 @@ def test_in_need_everything_is_tried_again_sooner() -> None:
 
 def health(**rules: float) -> Health:
     """Give the health of a decoder that answers at once, opened at 0."""
-    return Health(replace(Rules(), **rules), 0, at_once=True, patience_s=0.0)  # type: ignore[arg-type] # int or float
+    return Health(replace(Rules(), **rules), 0, True, 0.25)  # type: ignore[arg-type] # int or float
 
 
 def test_five_errors_of_the_last_ten() -> None:
@@ -96,7 +96,7 @@ def test_five_errors_of_the_last_ten() -> None:
 
 
 def test_silence_in_time_and_in_packets() -> None:
-    """Pins the frame watchdog: more packets inside than the stream reorders, for 250 ms, or 21 packets however fast."""
+    """Pins the frame watchdog at the beginning: more packets inside than the stream reorders, for 250 ms; or 21 packets."""
     slow, fast = health(), health()
     for at in range(3):
         slow.packet(failed=False)
@@ -106,6 +106,20 @@ def test_silence_in_time_and_in_packets() -> None:
         assert not fast.verdict(1, FORM)
     fast.packet(failed=False)
     assert fast.verdict(1, FORM) == "silent"
+
+
+def test_what_is_usual_is_known_after_a_while() -> None:
+    """Pins that a decoder which has given a picture a packet is silent after two packets too many, 0.1 s after the last one."""
+    one = health()
+    for at in range(12):
+        one.packet(failed=False)
+        one.picture(at, corrupt=False, stale=False)
+    one.packet(failed=False)
+    one.packet(failed=False)
+    assert not one.verdict(S, FORM)
+    one.packet(failed=False)
+    assert not one.verdict(S // 20, FORM)
+    assert one.verdict(S, FORM) == "silent"
 
 
 def test_a_stream_that_pauses_is_no_silent_decoder() -> None:
@@ -118,7 +132,7 @@ def test_a_stream_that_pauses_is_no_silent_decoder() -> None:
 
 def test_a_process_is_not_counted_in_packets() -> None:
     """Pins that a process has its time to begin, whatever is stuffed into it meanwhile."""
-    one = Health(Rules(), 0, at_once=False, patience_s=1.5)
+    one = Health(Rules(), 0, False, 1.5)
     for _ in range(100):
         one.packet(failed=False)
     assert not one.verdict(int(1.4 * S), FORM)

@@ -78,4 +78,45 @@ class Inspect(TypedDict):
     omitted: int
 
 
-SHAPES: dict[str, type] = {"video.inspect": Inspect}
+class Shown(TypedDict):
+    """From this frame on (counted from 0, in the order in which they are shown) pictures are like this."""
+
+    from_frame: int
+    width: int
+    height: int
+    pixel_format: str
+
+
+Switch = TypedDict("Switch", {"at_s": float, "from": str, "to": str, "reason": str, "recovery_ms": float | None})
+Switch.__doc__ = """A decoder that was left for another one, or for a new one of the same stage.
+
+`recovery_ms` begins when the new parameter set came in, or the first packet whose picture the old decoder owes, and ends with
+the first good picture, adapted; null: none came. Reasons: parameter_set, codec, unsupported, due again; silent, errors, corrupt,
+geometry, hang, dead; or what another part of the machine reported, as gpu.xid.
+"""
+
+
+class Decode(TypedDict):
+    """`agentctl video decode`. At most 1,000 rows of a kind are kept."""
+
+    schema: Literal["gatewarden.video.decode/1"]
+    frames_in: int
+    """Packets that hold a picture."""
+    frames_out: int
+    formats: list[Shown]
+    """As decoded."""
+    output: list[Shown]
+    """As given, after `--adapt`: one row, where it holds."""
+    corrupt: int
+    """Pictures that are damaged, or lean on a random-access point that is."""
+    switches: list[Switch]
+    parameter_changes: int
+    """Of what is active, of any class."""
+    segments_retried: int
+    decoder: str
+    """The stage in use at the end."""
+    cpu_ms_per_frame: float | None
+    """Of this process and the decoders it started; null without a frame."""
+
+
+SHAPES: dict[str, type] = {"video.inspect": Inspect, "video.decode": Decode}

@@ -121,7 +121,7 @@ class Checking:
             check.dialogue = Dialogue(
                 self._loop, self._clock, addresses, asked.conversation(), check.probe.timeout_s, partial(self._answered, check)
             )
-        except (OSError, ImportError) as error:  # ImportError: h2 is not installed
+        except (OSError, ImportError, ValueError) as error:  # h2 is not installed; a host that TLS takes for no name
             self._unasked(check, f"{type(error).__name__} {error}")
         else:
             self._unasked(check, "")

@@ -125,6 +125,8 @@ class Services:
                 found: ServiceState | str = self._ask(self._all[name].workload)
             except GatewardenError as error:
                 found = str(error)
+            except Exception as error:  # noqa: BLE001 - else nobody would ever be asked again
+                found = f"internal error: {type(error).__name__}: {error}"
             self._loop.call_soon_threadsafe(partial(self._heard, name, found))
         self._loop.call_soon_threadsafe(self._asked)
 

@@ -109,6 +109,8 @@ class _Run:
             if self._decoding is None or isinstance(error, _exit.Usage):
                 raise
             self.ended = str(error)
+        except KeyboardInterrupt:  # a camera has no end of its own
+            self.ended = "interrupted"
         if self._decoding is None:
             raise BadRequest("there is not one packet of video in it")
         self._take(self._decoding, self._decoding.finish())

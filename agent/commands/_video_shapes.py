@@ -90,9 +90,9 @@ class Shown(TypedDict):
 Switch = TypedDict("Switch", {"at_s": float, "from": str, "to": str, "reason": str, "recovery_ms": float | None})
 Switch.__doc__ = """A decoder that was left for another one, or for a new one of the same stage.
 
-`recovery_ms` begins when the new parameter set came in, or the first packet whose picture the old decoder owes, and ends with
-the first good picture, adapted; null: none came. Reasons: parameter_set, codec, unsupported, due again; silent, errors, corrupt,
-geometry, hang, dead; or what another part of the machine reported, as gpu.xid.
+`recovery_ms` begins when the new parameter set came in, or the first packet whose picture the old decoder owes.
+It ends with the first good picture, adapted; null: none came. Reasons: parameter_set, codec, unsupported, due again; silent,
+errors, corrupt, geometry, hang, dead; or what another part of the machine reported, as gpu.xid.
 """
 
 

@@ -21,9 +21,11 @@ _Result = Sequence[Picture] | Exception
 class Deadlined:
     """`ports.Decoder`: another one, that need not come back. One that hangs is never touched again, nor its thread joined."""
 
-    def __init__(self, make: Callable[[], Decoder], seconds: float = DEADLINE_S) -> None:
-        """Open it, in the thread as well. Raises what `make` raises, or DecoderFailed (hang)."""
-        self._seconds = seconds
+    def __init__(
+        self, make: Callable[[], Decoder], seconds: float = DEADLINE_S, hung: Callable[[], None] = lambda: None
+    ) -> None:
+        """Open it, in that thread; `hung` is called once if it hangs. Raises what `make` does, or DecoderFailed (hang)."""
+        self._seconds, self._hung = seconds, hung
         self._took: deque[float] = deque(maxlen=_CALLS)
         self._calls: queue.SimpleQueue[Callable[[Decoder], Sequence[Picture]] | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
@@ -59,6 +61,7 @@ class Deadlined:
             result = self._results.get(timeout=deadline_s)
         except queue.Empty:
             self._hangs = True
+            self._hung()
             raise DecoderFailed("hang", f"{what}: no answer within {deadline_s:.2f} s", final=True) from None
         self._took.append(time.monotonic() - begun)
         if isinstance(result, Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from agent.errors import DecoderFailed
@@ -14,6 +15,9 @@ from agent.ports import Decoder
 # Without the device, opening fails anyway, but h264_qsv does not even notice.
 _DEVICES = {"cuvid": ("nvidiactl", "nvhost-ctrl", "nvhost-gpu"), "v4l2m2m": ("video*",), "qsv": ("dri/renderD*",)}
 
+MOST_HANGS = 3
+"""Each keeps a thread and what the library holds, 50 MiB for 1080p: nobody can end a thread."""
+
 
 class MachineStages:
     """`ports.Stages`."""
@@ -21,6 +25,7 @@ class MachineStages:
     def __init__(self, dev: Path = Path("/dev"), path: str = tool.PATH, deadline_s: float = DEADLINE_S) -> None:
         """Look for devices under `dev`, for ffmpeg along `path`; give up a call into a library after `deadline_s`."""
         self._dev, self._path, self._deadline_s = dev, path, deadline_s
+        self._hangs: Counter[str] = Counter()
 
     def open(self, name: str, codec: str) -> Decoder:
         """Open a stage. Raises DecoderFailed (absent)."""
@@ -29,5 +34,9 @@ class MachineStages:
         devices = _DEVICES.get(name)
         if devices and not any(any(self._dev.glob(device)) for device in devices):
             raise DecoderFailed("absent", f"{name}: no device {' or '.join(devices)} in {self._dev}", final=True)
+        if self._hangs[name] >= MOST_HANGS:
+            raise DecoderFailed(
+                "absent", f"{name} has hung {MOST_HANGS} times: not before this process is a new one", final=True
+            )
         library_name = {"libavcodec": codec, "libdav1d": name}.get(name, f"{codec}_{name}")
-        return Deadlined(lambda: AvDecoder(library_name), self._deadline_s)
+        return Deadlined(lambda: AvDecoder(library_name), self._deadline_s, lambda: self._hangs.update([name]))

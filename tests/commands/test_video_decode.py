@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -69,6 +71,41 @@ def test_every_change(box: Box, name: str, frames: int, changes: int) -> None:
     found = decode(box, making.path(name), "--adapt", "320x180:yuv420p")
     assert (found["frames_in"], found["frames_out"], found["parameter_changes"]) == (frames, frames, changes)
     assert shapes(found["output"]) == [(0, "320x180:yuv420p")]
+
+
+@pytest.mark.parametrize("chain", ["", "ffmpeg"])
+@pytest.mark.parametrize(
+    ("suffix", "coding"),
+    [
+        ("mp4", "libx264"),
+        ("flv", "libx264"),
+        ("mkv", "libx265"),
+        ("mp4", "libsvtav1"),
+        ("mkv", "libsvtav1"),
+        ("h264", "libx264"),
+    ],
+)
+def test_other_containers(box: Box, suffix: str, coding: str, chain: str) -> None:
+    """Pins parameter sets that stand in the container alone, AV1, and a raw stream, by both software stages."""
+    source = box.path / f"x.{suffix}"
+    making.ffmpeg("-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25", "-frames:v", "30", "-c:v", coding, str(source))
+    found = decode(box, source, "--chain", chain)
+    assert (found["frames_in"], found["frames_out"], found["corrupt"]) == (30, 30, 0)
+    assert found["decoder"] == (chain or {"libsvtav1": "libdav1d"}.get(coding, "libavcodec"))
+
+
+def test_ctrl_c_ends_with_the_report(box: Box) -> None:
+    """Pins that an interrupted run tells what it has seen."""
+    command = [sys.executable, "-P", "-m", "agent.cli", "--config", str(box.config), "video", "decode"]
+    words = [str(making.path("77-100-244")), "--realtime", "--json"]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        time.sleep(2.5)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+    found = json.loads(out)
+    assert 0 < found["frames_in"] < 150
+    assert found["frames_out"] == found["frames_in"]
+    assert b"interrupted" in err
 
 
 def test_damage_is_counted(box: Box) -> None:

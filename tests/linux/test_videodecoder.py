@@ -125,6 +125,22 @@ def test_a_drained_decoder_gives_no_more() -> None:
     decoder.close()
 
 
+def test_what_hangs_is_not_tried_for_ever() -> None:
+    """Pins that a stage which has hung three times is absent: each hang keeps a thread and its memory."""
+    stages = MachineStages(deadline_s=0.0)
+    reasons = [_reason(stages) for _ in range(100)]  # some open within no time at all
+    assert reasons.count("hang") == 3
+    assert reasons[-1] == "absent"
+
+
+def _reason(stages: MachineStages) -> str:
+    try:
+        stages.open("libavcodec", "h264").close()
+    except DecoderFailed as error:
+        return error.reason
+    return ""
+
+
 @pytest.mark.parametrize("name", ["cuvid", "v4l2m2m", "qsv"])
 def test_hardware_that_is_not_there(name: str, tmp_path: Path) -> None:
     """Pins that a stage without a device is absent, whatever the library believes (h264_qsv opens without one)."""

@@ -145,6 +145,16 @@ def test_three_faults_give_three_located_problems(tmp_path: Path) -> None:
         ("[mqtt]\npassword_file = '/p'\n", "bad.toml:2: mqtt.password_file: needs username"),
         ("[metrics]\nlisten = '0.0.0.0:80'\n", 'bad.toml:2: metrics.listen: "0.0.0.0:80" does not have'),
         ("[metrics]\nlisten = '127.0.0.1:65536'\n", "bad.toml:2: metrics.listen:"),
+        ('[[workload]]\nname = "a"\ncommand = ["x"]\nenv = { "A=B" = "c" }\n', 'bad.toml:4: workload[0].env: "A=B" is no name'),
+        ('[[workload]]\nname = "a"\ncommand = ["x"]\nenv = { "" = "c" }\n', 'bad.toml:4: workload[0].env: "" is no name'),
+        (
+            '[[workload]]\nname = "a"\ncommand = ["x"]\nenv = { A = "\\u0000" }\n',
+            "bad.toml:4: workload[0].env.A: this value does",
+        ),
+        (
+            '[[workload]]\nname = "a"\ncommand = ["x"]\nprobe = { tcp = "a:1", period_s = 1e-6 }\n',
+            "bad.toml:4: workload[0].probe.period_s: 1e-06 should be",
+        ),
         ("[metrics]\nperiod_s = nan\n", "bad.toml:2: metrics.period_s: nan should be"),
         ("[metrics]\nperiod_s = 1979-05-27\n", "bad.toml:2: metrics.period_s: a date should be a valid number"),
         ("[outbox]\nbytes = 1.5\n", "bad.toml:2: outbox.bytes: 1.5 should be a valid integer"),
@@ -154,6 +164,28 @@ def test_three_faults_give_three_located_problems(tmp_path: Path) -> None:
         (
             "[[workload]]\nname='a'\nunit='a.service'\ncontainer='b'\n",
             "bad.toml:4: workload[0].container: has unit and container",
+        ),
+        (
+            "[[workload]]\nname='a'\nunit='a.service'\nnotify='watchdog'\n",
+            'bad.toml:4: workload[0].notify: who started a unit hears it, not this agent, allowed: "none", and a probe',
+        ),
+        (
+            "[[workload]]\nname='a'\ncommand=['x']\n[workload.probe]\nhttp='http://u:secret@[x/'\n",
+            "bad.toml:5: workload[0].probe.http: names no host and port",
+        ),
+        (
+            "[[workload]]\nname='a'\ncommand=['x']\n[workload.probe]\ntcp='h:65536'\n",
+            "bad.toml:5: workload[0].probe.tcp: names no host and port, allowed: a host, and a port of 1 .. 65535",
+        ),
+        (
+            "[[workload]]\nname='a'\ncommand=['x']\n[workload.probe]\ntcp='h:1'\ncounter='x'\n",
+            "bad.toml:6: workload[0].probe.counter: needs http",
+        ),
+        ("[[device]]\nname='a'\nusb='../x'\n", 'bad.toml:3: device[0].usb: "../x" does not have the form'),
+        ("[[device]]\nname='a'\nusb='1-1'\nworkload='b'\n", 'bad.toml:4: device[0].workload: there is no workload "b"'),
+        (
+            "[[device]]\nname='a'\nusb='1-1'\n[[device]]\nname='b'\nusb='1-1'\n",
+            'bad.toml:6: device[1].usb: another device is at "1-1"',
         ),
         ("[[stream]]\nname = 'a'\nurl = 'rtsp://u:secret@[x'\n", "bad.toml:3: stream[0].url: is no URL of a stream"),
         ("[[stream]]\nname = 'a'\nurl = 'rtsp://u:secret@h:x/'\n", "bad.toml:3: stream[0].url: is no URL of a stream"),

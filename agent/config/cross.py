@@ -137,6 +137,12 @@ def _runs(index: int, row: dict[str, Any]) -> Iterator[Fault]:
     if len(ways) != 1:
         said = f"has {' and '.join(ways)}" if ways else "says nothing to run"
         yield Fault(("workload", index, ways[-1] if ways else "command"), said, "exactly one of command, unit, container")
+    if len(ways) == 1 and ways[0] != "command" and row.get("notify", "none") != "none":
+        yield Fault(("workload", index, "notify"), f"who started a {ways[0]} hears it, not this agent", '"none", and a probe')
+    env = row.get("env")
+    for name in env if isinstance(env, dict) else ():
+        if not name or "=" in name or "\0" in name:
+            yield Fault(("workload", index, "env"), f"{shown(name)} is no name of a variable", "a name without = and NUL")
     probe = row.get("probe")
     if isinstance(probe, dict) and sum(way in probe for way in _PROBES) != 1:
         said = f"has {' and '.join(way for way in _PROBES if way in probe) or 'nothing to ask'}"

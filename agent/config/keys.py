@@ -20,5 +20,6 @@ File: TypeAlias = Annotated[Path, _FILE]
 Words: TypeAlias = Annotated[
     tuple[Annotated[str, Pattern(r"[^\x00]{1,4096}", "string of 1 .. 4096 characters")], ...], MaxLen(256)
 ]
+Text: TypeAlias = Annotated[str, Pattern(r"[^\x00]*", "text without NUL")]
 Seconds: TypeAlias = Annotated[float, Gt(0), Le(86400)]
 HostPort: TypeAlias = Annotated[str, Pattern(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}", "HOST:PORT")]

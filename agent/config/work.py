@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, MaxLen, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 from agent.config.constraints import Pattern
-from agent.config.keys import File, HostPort, Name, Seconds, Words
+from agent.config.keys import File, HostPort, Name, Seconds, Text, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class HealthProbe:
     http://HOST:8002/metrics and nv_inference_request_success)."""
     file: File | None = None
     """File with a count of work done: it is alive while the count, or the file's time, goes on."""
-    period_s: Annotated[float, Gt(0), Le(3)] = 3.0
+    period_s: Annotated[float, Ge(0.1), Le(3)] = 3.0
     """Seconds between two checks."""
-    timeout_s: Annotated[float, Gt(0), Le(60)] = 2.0
+    timeout_s: Annotated[float, Ge(0.1), Le(60)] = 2.0
     """Seconds within which an answer must come."""
 
     @property
@@ -59,7 +59,7 @@ class Workload:
     """A systemd unit instead."""
     container: Annotated[str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", "name of a container")] | None = None
     """A container instead."""
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, Text] = field(default_factory=dict)
     """Environment, added to that of whoever starts it."""
     gpu: Annotated[str, Pattern(r"[A-Za-z0-9-]{1,64}", "UUID or index of a GPU")] | None = None
     """The GPU that it uses."""

@@ -8,11 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from agent.linux.containers import SOCKETS
 from tests.agents import Agent, agent
 from tests.brokers import wait_for
 from tests.keepers import keeper, python, workload
 
 LabConfig = Callable[..., Path]
+HERE = (Path("/run/systemd/system"), *SOCKETS)
 QUIET = "[probes]\nenabled = []\n[metrics]\nperiod_s = 1\n"
 # Answers well; the first of its kind answers 503 from its 20th request on, while its process lives and looks busy.
 SERVER = """
@@ -98,3 +102,30 @@ def test_work_that_is_not_done_is_found_and_mended(tmp_path: Path, lab_config: L
     }
     assert {("server", "health_check"), ("page", "deadline"), ("file", "deadline")} <= detectors
     assert not [one for one in events if one.get("kind") == "workload.check"], "samples are not recorded"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(any(map(Path.exists, HERE)), reason="systemd, docker or podman runs here")
+def test_nobody_tells_how_it_is(lab_config: LabConfig) -> None:
+    """Pins a unit and a container where there is neither systemd nor docker: unknown, with the reason, and nothing is done.
+
+    A device that is not there is a finding after 5 s, and its port is tried.
+    """
+    foreign = '[[workload]]\nname = "a"\nunit = "a.service"\n[[workload]]\nname = "b"\ncontainer = "b"\nrequired = false\n'
+    with agent(lab_config(QUIET + foreign + '[[device]]\nname = "camera"\nusb = "9-1"\nworkload = "a"\n')) as found:
+        wait_for(lambda: row(found, "a")["reason"] and row(found, "b")["reason"], "reasons")
+        assert "systemctl" in row(found, "a")["reason"]
+        assert "neither docker nor podman" in row(found, "b")["reason"]
+        wait_for(lambda: found.status()["findings"], "a finding")
+        wait_for(lambda: events_of(found, "outcome", action="usb_reset"), "a try")
+        assert {one["detector"] for one in found.status()["findings"]} == {"device_lost"}
+        assert (row(found, "a")["state"], row(found, "a")["last_rung"]) == ("unknown", None)
+        (tried,) = events_of(found, "outcome", action="usb_reset")
+    assert not tried["ok"]
+    assert "no device at USB port 9-1, and its hub is not there either: cable, hub or power" in tried["detail"]
+
+
+def events_of(found: Agent, record: str, **wanted: object) -> list[dict[str, Any]]:
+    """Give the records of one envelope with these values."""
+    listed = found.ctl("events", "--limit", "1000")[1]["events"]
+    return [one for one in listed if one["record"] == record and one.items() >= wanted.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from agent.errors import DecoderFailed
@@ -22,9 +23,15 @@ MOST_HANGS = 3
 class MachineStages:
     """`ports.Stages`."""
 
-    def __init__(self, dev: Path = Path("/dev"), path: str = tool.PATH, deadline_s: float = DEADLINE_S) -> None:
-        """Look for devices under `dev`, for ffmpeg along `path`; give up a call into a library after `deadline_s`."""
-        self._dev, self._path, self._deadline_s = dev, path, deadline_s
+    def __init__(
+        self,
+        dev: Path = Path("/dev"),
+        path: str = tool.PATH,
+        deadline_s: float = DEADLINE_S,
+        library: Callable[[str], Decoder] = AvDecoder,
+    ) -> None:
+        """Look for devices under `dev`, for ffmpeg along `path`; give up a call into `library` after `deadline_s`."""
+        self._dev, self._path, self._deadline_s, self._library = dev, path, deadline_s, library
         self._hangs: Counter[str] = Counter()
 
     def open(self, name: str, codec: str) -> Decoder:
@@ -39,4 +46,4 @@ class MachineStages:
                 "absent", f"{name} has hung {MOST_HANGS} times: not before this process is a new one", final=True
             )
         library_name = {"libavcodec": codec, "libdav1d": name}.get(name, f"{codec}_{name}")
-        return Deadlined(lambda: AvDecoder(library_name), self._deadline_s, lambda: self._hangs.update([name]))
+        return Deadlined(lambda: self._library(library_name), self._deadline_s, lambda: self._hangs.update([name]))

@@ -44,6 +44,8 @@ class Outlook:
     services: Services
     checking: Checking
     devices: Devices
+    workloads: bool
+    """Whether there are any, which a starved machine could hold up."""
     triggers: PressureTriggers | None = None
 
     def start(self, starved: Callable[[], None]) -> None:
@@ -51,7 +53,8 @@ class Outlook:
         self.services.start()
         self.checking.start()
         self.devices.start()
-        self.triggers = PressureTriggers(self.loop, starved)
+        if self.workloads:
+            self.triggers = PressureTriggers(self.loop, starved)
 
     def look(self) -> None:
         """Look at what nobody tells of by itself."""
@@ -85,4 +88,4 @@ def outlook(
     services = Services(settings.workload, loop, clock, ask, partial(submit, "services"), rows.told)
     services.unknown = rows.unknown
     checking = Checking(settings.workload, loop, clock, rows.shown, say)
-    return Outlook(loop, services, checking, Devices(settings.device, loop, clock, told, say))
+    return Outlook(loop, services, checking, Devices(settings.device, loop, clock, told, say), bool(settings.workload))

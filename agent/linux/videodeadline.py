@@ -19,18 +19,23 @@ _Result = Sequence[Picture] | Exception
 
 
 class Deadlined:
-    """`ports.Decoder`: another one, that need not come back. One that hangs is never touched again, nor its thread joined."""
+    """`ports.Decoder`: another one, that need not come back. One that hangs is left alone; its thread ends when it is back."""
 
     def __init__(
-        self, make: Callable[[], Decoder], seconds: float = DEADLINE_S, hung: Callable[[], None] = lambda: None
+        self,
+        make: Callable[[], Decoder],
+        seconds: float = DEADLINE_S,
+        hung: Callable[[threading.Thread], None] = lambda _thread: None,
     ) -> None:
-        """Open it, in that thread; `hung` is called once if it hangs. Raises what `make` does, or DecoderFailed (hang)."""
+        """Open it, in that thread; `hung` is told of one that hangs. Raises what `make` does, or DecoderFailed (hang)."""
         self._seconds, self._hung = seconds, hung
         self._took: deque[float] = deque(maxlen=_CALLS)
         self._calls: queue.SimpleQueue[Callable[[Decoder], Sequence[Picture]] | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._hangs = False
-        threading.Thread(target=_work, args=(make, self._calls, self._results), name="decoder", daemon=True).start()
+        work = (make, self._calls, self._results)
+        self._thread = threading.Thread(target=_work, args=work, name="decoder", daemon=True)
+        self._thread.start()
         self._result("opening")
 
     def decode(self, packet: Packet) -> Sequence[Picture]:
@@ -46,7 +51,7 @@ class Deadlined:
         return self._call("draining", lambda decoder: decoder.drain())
 
     def close(self) -> None:
-        """Let go of it, unless it hangs."""
+        """Let go of it, once it comes back."""
         self._calls.put(None)
 
     def _call(self, what: str, call: Callable[[Decoder], Sequence[Picture]]) -> Sequence[Picture]:
@@ -61,7 +66,8 @@ class Deadlined:
             result = self._results.get(timeout=deadline_s)
         except queue.Empty:
             self._hangs = True
-            self._hung()
+            self._calls.put(None)
+            self._hung(self._thread)
             raise DecoderFailed("hang", f"{what}: no answer within {deadline_s:.2f} s", final=True) from None
         self._took.append(time.monotonic() - begun)
         if isinstance(result, Exception):

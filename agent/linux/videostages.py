@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 from agent.errors import DecoderFailed
 from agent.linux import tool
@@ -17,7 +17,7 @@ from agent.ports import Decoder
 _DEVICES = {"cuvid": ("nvidiactl", "nvhost-ctrl", "nvhost-gpu"), "v4l2m2m": ("video*",), "qsv": ("dri/renderD*",)}
 
 MOST_HANGS = 3
-"""Each keeps a thread and what the library holds, 50 MiB for 1080p: nobody can end a thread."""
+"""Each keeps a thread and what the library holds, 50 MiB for 1080p: nobody can end a thread. One that was only slow ends."""
 
 
 class MachineStages:
@@ -32,7 +32,7 @@ class MachineStages:
     ) -> None:
         """Look for devices under `dev`, for ffmpeg along `path`; give up a call into `library` after `deadline_s`."""
         self._dev, self._path, self._deadline_s, self._library = dev, path, deadline_s, library
-        self._hangs: Counter[str] = Counter()
+        self._hung: dict[str, list[Thread]] = {}
 
     def open(self, name: str, codec: str) -> Decoder:
         """Open a stage. Raises DecoderFailed (absent)."""
@@ -41,9 +41,9 @@ class MachineStages:
         devices = _DEVICES.get(name)
         if devices and not any(any(self._dev.glob(device)) for device in devices):
             raise DecoderFailed("absent", f"{name}: no device {' or '.join(devices)} in {self._dev}", final=True)
-        if self._hangs[name] >= MOST_HANGS:
-            raise DecoderFailed(
-                "absent", f"{name} has hung {MOST_HANGS} times: not before this process is a new one", final=True
-            )
+        hung = self._hung.setdefault(name, [])
+        hung[:] = [thread for thread in hung if thread.is_alive()]
+        if len(hung) >= MOST_HANGS:
+            raise DecoderFailed("absent", f"{name} hangs {MOST_HANGS} times over: not again in this process", final=True)
         library_name = {"libavcodec": codec, "libdav1d": name}.get(name, f"{codec}_{name}")
-        return Deadlined(lambda: self._library(library_name), self._deadline_s, lambda: self._hangs.update([name]))
+        return Deadlined(lambda: self._library(library_name), self._deadline_s, hung.append)

@@ -47,6 +47,12 @@ ExecStart=/bin/sh -c 'echo >> /run/starts; test $(wc -l < /run/starts) -gt 4 && 
 Restart=on-failure
 RestartSec=50ms
 """
+REBOOT = """
+from pathlib import Path
+from agent.linux.brokerclient import BrokerClient
+print(BrokerClient(Path("/run/gatewarden/broker.sock")).reboot("test"))
+"""
+REBOOTED = 133  # of systemd-nspawn, when what it runs wants to boot again
 OURS = ("gatewarden.service", "gatewarden-broker.service", "gatewarden-broker.socket")
 
 
@@ -129,6 +135,7 @@ def test_units_are_watched_and_restarted(folder: Path) -> None:
 
     A unit without Restart= that is killed is restarted by the ladder, through the broker. One that systemd restarts itself is
     left alone until systemd gives it up at its start limit; then the ladder enters at restart_dependants, past that limit.
+    At last, that the broker, as it is confined, can reboot.
     """
     with machine(folder) as box:
         box.run("systemctl", "start", "plain", "behind", "gatewarden-broker.socket", "gatewarden")
@@ -156,6 +163,11 @@ def test_units_are_watched_and_restarted(folder: Path) -> None:
         assert "verb=unit" in journal
         assert "internal error" not in journal
         assert "fault" not in said(box)
+
+        agentd = ("setpriv", "--reuid", "gatewarden", "--regid", "gatewarden", "--clear-groups", f"{ROOT}/.venv/bin/python")
+        assert box.run(*agentd, "-c", REBOOT) == "systemctl --no-block reboot: test"
+        wait_for(lambda: box.boot.poll() is not None, "a reboot", 60)
+        assert box.boot.returncode == REBOOTED
 
 
 def said(box: Box) -> str:

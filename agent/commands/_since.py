@@ -7,7 +7,7 @@ from datetime import datetime
 
 from agent.errors import BadRequest
 
-_AGO = re.compile(r"(\d{1,9})\s*(s|min|m|h|d)")
+_AGO = re.compile(r"([0-9]{1,9})\s*(s|min|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 

@@ -15,7 +15,7 @@ from agent import atomic, regular
 from agent.errors import BadRequest, StoreError
 from agent.model import Data, Json
 
-_LIMIT = 64 * 1024
+_LIMIT = 1 << 20  # 64 workloads, each in a crash loop of 16 lives, take 100 KiB; holds with long reasons twice as much
 
 
 class DurableFile:

@@ -62,7 +62,7 @@ class KeeperClient:
         self._lock = Lock()
         self._orders: dict[str, _Order] = {}
         self.why = ""
-        """Why there is no connection; empty while there is one, and before the first attempt."""
+        """Why there is no keeper to talk to; empty while there is one, and before the first attempt."""
 
     @property
     def connected(self) -> bool:
@@ -82,6 +82,7 @@ class KeeperClient:
             self._later(f"{self._path}: {error.strerror or error}")
             return
         self._sock = sock
+        self.why = f"{self._path}: connected, and no answer yet"
         self._loop.on_readable(sock.fileno(), self._read, "keeper")
         self._send({"type": "subscribe", "keeper": None, "since": 0})
 

@@ -14,6 +14,8 @@ from agent.config import Workload
 from agent.detectors import crash_loop
 from agent.errors import BadRequest, StoreError
 from agent.model import Data, Decision, Event, Finding, Outcome, Sighting
+from agent.policies.ladder import Ladder
+from agent.ports import Remembers
 from agent.supervision import actionports
 from agent.supervision.recovering import Recovering, lane
 from agent.supervision.remembering import BoundedIntents, Remembering
@@ -210,6 +212,26 @@ def test_what_cannot_be_read_back_is_begun_anew(tmp_path: Path, clock: HandClock
         Remembering(tmp_path, {"crash_loop": detector}, clock, lambda job: now("", job), said.append).restore()
         assert len(said) == 1
         assert "crash_loop.json" in said[0]
+
+
+def test_the_most_that_can_be_kept_is_read_back(tmp_path: Path, clock: HandClock) -> None:
+    """Pins the room of a file: 64 workloads, all in a crash loop, all on hold for reasons in another script, all restarted."""
+    names = [f"workload-with-a-long-name-{n:04}"[:32] for n in range(64)]
+    loops, ladder = crash_loop.make(crash_loop.Options()), Ladder(BOOT)
+    listed = "".join(f'[[workload]]\nname = "{name}"\ncommand = ["x"]\n' for name in names)
+    (tmp_path / "agent.toml").write_text(listed)
+    ladder.learn(config.check(tmp_path / "agent.toml").workload, mcu=True)
+    for name in names:
+        for n in range(16):
+            data: Data = {"pid": 4_000_000 + n, "signal": 9}
+            list(loops.see(Event(BOOT, n, clock.ns, 0.0, "keeper_link", "workload.exit", name, "warning", data)))
+        ladder.hold(name, clock.ns + 10**12, "鏡頭" * 128)
+    parts: dict[str, Remembers] = {"crash_loop": loops, "ladder": ladder}
+    kept = {name: one.plain(clock.ns) for name, one in parts.items()}
+    Remembering(tmp_path, parts, clock, lambda job: now("", job), pytest.fail).save()
+    again: dict[str, Remembers] = {"crash_loop": crash_loop.make(crash_loop.Options()), "ladder": Ladder(BOOT)}
+    Remembering(tmp_path, again, clock, lambda job: now("", job), pytest.fail).restore()
+    assert {name: one.plain(clock.ns) for name, one in again.items()} == kept
 
 
 def test_a_full_disk_is_told_once_for_each_file(tmp_path: Path, clock: HandClock) -> None:

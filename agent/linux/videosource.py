@@ -167,4 +167,6 @@ def _shown(source: str) -> str:
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, library().error.ExitError):
+        return f"nothing came within {TIMEOUT_S:g} s"
     return getattr(error, "strerror", None) or str(error)

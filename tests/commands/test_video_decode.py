@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -243,6 +246,27 @@ def test_what_cannot_be_opened(box: Box, source: str) -> None:
     """Pins one line and exit code 2 for what is no file, and for what does not answer."""
     done = box.agentctl("video", "decode", source)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+def test_a_server_that_sends_a_byte_a_second(box: Box) -> None:
+    """Pins that a source which hardly sends anything is given up after ten seconds, in words."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/x.ts"
+        threading.Thread(target=_drips, args=(listening,), daemon=True).start()
+        begun = time.monotonic()
+        done = box.agentctl("video", "decode", address)
+    assert (done.code, done.out) == (2, "")
+    assert "nothing came within 10 s" in done.err
+    assert time.monotonic() - begun < 30
+
+
+def _drips(listening: socket.socket) -> None:
+    """Serve until the other side is gone."""
+    with contextlib.suppress(OSError), listening.accept()[0] as client:
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp2t\r\n\r\n")
+        while True:
+            client.sendall(b"G")
+            time.sleep(1)
 
 
 def test_secrets_in_addresses_are_not_shown(box: Box) -> None:

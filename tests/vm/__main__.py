@@ -3,7 +3,7 @@
     python -m tests.vm                       every kernel of SERIES
     python -m tests.vm --rotate N            number N modulo their count (CI passes the time of the commit)
     python -m tests.vm --kernel 6.1-rt       that one
-    python -m tests.vm --quick               some 6 minutes instead of 10: all faults in one scan, fewer live tests
+    python -m tests.vm --quick               some 6 minutes instead of 20: several faults in a scan, fewer live tests
     python -m tests.vm --steps faults,twins  only these (tests/vm/guest/steps.py)
 
 Kernels and headers come from Debian (`apt-get download`), are unpacked under `.lab/kernels`, and never installed. The guest's
@@ -154,7 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.vm", description="Live tests and planted races on Debian kernels.")
     parser.add_argument("--rotate", type=int, metavar="N", help="only kernel number N modulo the count")
     parser.add_argument("--kernel", default="", choices=["", *SERIES], help="only this series")
-    parser.add_argument("--quick", action="store_true", help="all faults in one scan, one proof, fewer live tests")
+    parser.add_argument("--quick", action="store_true", help="several faults in a scan, one proof, fewer live tests")
     parser.add_argument(
         "--steps", help=f"only these steps, comma-separated (all: {','.join(DEFAULT)},{RESETS}; quick: no {RESETS})"
     )

@@ -68,8 +68,9 @@ def planted(setting: Setting) -> Iterator[Row]:
 
 
 def faults(setting: Setting) -> Iterator[Row]:
-    """Scan with each faulty module in the kernel (quick: with all at once): its class and its callback are named."""
-    for group in [FAULTS] if setting.quick else [(fault,) for fault in FAULTS]:
+    """Scan with each faulty module in the kernel (quick: with three or four at once): its class and its callback are named."""
+    # All seven at once starve a real-time guest: their callbacks are threads before which agentctl never runs on a busy host.
+    for group in [FAULTS[:4], FAULTS[4:]] if setting.quick else [(fault,) for fault in FAULTS]:
         with contextlib.ExitStack() as stack:
             truths = [stack.enter_context(loaded(setting.module(fault.name))) for fault in group]
             found = accusations(race("scan", seconds=max(fault.seconds for fault in group)))

@@ -43,6 +43,7 @@ from agent.status import Identity
 from agent.supervision import actionports, workloads
 from agent.supervision.consequences import Consequences
 from agent.supervision.overseeing import Overseeing
+from agent.supervision.pace import Pace
 from agent.supervision.recovering import URGENT, Recovering
 from agent.supervision.remembering import BoundedIntents
 from agent.supervision.supervising import Supervising
@@ -131,8 +132,6 @@ class Daemon:
         period_s = settings.metrics.period_s
         self._loop.every(min(period_s, _TICK_S), self._service.tick, "tick")
         self._loop.every(period_s, self._sample_soon, "sample soon")
-        if (feeding_s := self._overseeing.guarding.watchdogs.tick_s) is not None and feeding_s < min(period_s, _TICK_S):
-            self._loop.every(feeding_s, self._overseeing.tick, "feeding")
         sdnotify.notify("READY=1")
         self._say("ready", state=str(self._service.status()["state"]), tier=self._service.identity.tier)
         self._loop.run()
@@ -164,7 +163,8 @@ class Daemon:
         seen = outlook(settings, self._loop, self._clock, supervising, worker.submit, told, self._incident)
         seen.services.supervised = recovering.supervised
         supervising.views = [*(one.row for one in rows), recovering.view, seen.services.row, seen.checking.row]
-        return Overseeing(self._loop, supervising, recovering, guarding, seen, mcu)
+        pace = Pace(self._loop, min(settings.metrics.period_s, _TICK_S))
+        return Overseeing(self._loop, supervising, recovering, guarding, seen, pace, mcu)
 
     def _mcu(self, section: Mcu) -> McuLink:
         from agent.linux.serial import Line  # noqa: PLC0415 - pyserial is imported only where there is an MCU

@@ -79,9 +79,9 @@ class EpollLoop:
             with contextlib.suppress(OSError, ValueError):  # closed before it was forgotten: the kernel already dropped it
                 self._epoll.unregister(fd)
 
-    def every(self, seconds: float, callback: Callback, name: str) -> None:
-        """Call `callback` at each whole multiple of `seconds` (see `Timers.every`); missed periods are not made up for."""
-        self._timers.every(seconds, callback, name)
+    def every(self, seconds: float, callback: Callback, name: str) -> Timer:
+        """Call `callback` at each whole multiple of `seconds` (see `Timers.every`); `cancel` of what it gives ends that."""
+        return self._timers.every(seconds, callback, name)
 
     def once(self, seconds: float, callback: Callback, name: str) -> Timer:
         """Call `callback` after `seconds`; `cancel` of what it gives takes that back."""

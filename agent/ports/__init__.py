@@ -8,6 +8,7 @@ from __future__ import annotations
 from agent.ports.flow import Action, Detector, Hook, Link, Maps, Policy, Probe, Remembers, Standing, Timed
 from agent.ports.machine import (
     Archive,
+    Cancellable,
     Clock,
     Done,
     Intents,
@@ -27,6 +28,7 @@ from agent.ports.video import Decoder, Packet, Picture, Stages
 __all__ = [
     "Action",
     "Archive",
+    "Cancellable",
     "Clock",
     "Decoder",
     "Detector",

@@ -101,6 +101,14 @@ class Intents(Protocol):
         ...
 
 
+class Cancellable(Protocol):
+    """A timer."""
+
+    def cancel(self) -> None:
+        """Never call again."""
+        ...
+
+
 class Loop(Protocol):
     """The one epoll of a process."""
 
@@ -116,8 +124,8 @@ class Loop(Protocol):
         """Stop watching `fd` (it is not closed)."""
         ...
 
-    def every(self, seconds: float, callback: Callable[[], None], name: str) -> None:
-        """Call `callback` each `seconds` by a timerfd; missed periods are not made up for."""
+    def every(self, seconds: float, callback: Callable[[], None], name: str) -> Cancellable:
+        """Call `callback` each `seconds` by a timerfd, until `cancel`; missed periods are not made up for."""
         ...
 
     def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:

@@ -10,6 +10,7 @@ from agent.linux.loop import EpollLoop
 from agent.model import Data, Json
 from agent.outside.outlook import Outlook
 from agent.ports import Mcu
+from agent.supervision.pace import Pace
 from agent.supervision.recovering import Recovering
 from agent.supervision.supervising import Supervising
 from agent.watchdogs.feeding import Feeder
@@ -52,6 +53,7 @@ class Overseeing:
     recovering: Recovering
     guarding: Guarding
     outlook: Outlook
+    pace: Pace
     mcu: Lease | None = None
 
     def start(self) -> None:
@@ -68,6 +70,7 @@ class Overseeing:
         self.supervising.resumed = self.recovering.agree
         self.supervising.start(self.guarding.ceiling_s())
         self.outlook.start(self.supervising.look)
+        self.follow()
 
     def look(self) -> None:
         """Show the detectors who was held up, and let the ladder come to what is due."""
@@ -79,6 +82,12 @@ class Overseeing:
         """Report what works to the watchdogs: agentd's own turn is through."""
         self.guarding.watchdogs.last_rung = self.recovering.last_rung
         self.guarding.tick(self.supervising.status(), safe=bool(self.recovering.ladder.safe))
+        self.follow()
+
+    def follow(self) -> None:
+        """Take turns as often as the watchdogs of now want it, and bound the deadlines by them: they come and go."""
+        self.pace.keep(self.guarding.watchdogs.tick_s, self.tick)
+        self.supervising.below(self.guarding.ceiling_s())
 
     def status(self) -> Data:
         """Give `workloads`, `watchdogs`, `feeding` and `last_reset` of the status, and why this is safe mode, if it is."""

@@ -67,6 +67,7 @@ class Supervising:
         """Hears of each workload, its state, and whether the keeper holds it, as found when the link comes up."""
         self._keeper_id = ""
         self._told = 0
+        self._ceiling_s: float | None = None
         self.bad_messages = 0
         path = settings.paths.keeper_socket
         self.keeper = KeeperClient(loop, path, self._heard, self._since, self._greeting, self._changed)
@@ -76,11 +77,20 @@ class Supervising:
 
         No deadline may be longer than `ceiling_s`: that is when the hardware would act.
         """
+        self._show_known(ceiling_s)
+        if any(row.workload.command for row in self.rows.values()):
+            self.keeper.start()
+
+    def below(self, ceiling_s: float | None) -> None:
+        """Tell the detectors if the hardware acts at another time than it did: a watchdog was taken, or lost."""
+        if ceiling_s != self._ceiling_s:
+            self._show_known(ceiling_s)
+
+    def _show_known(self, ceiling_s: float | None) -> None:
+        self._ceiling_s = ceiling_s
         for row in self.rows.values():
             known = {**_known(row.workload), "ceiling_s": ceiling_s}
             self._pipeline.sample(self._sighting("workload.known", row.workload.name, known))
-        if any(row.workload.command for row in self.rows.values()):
-            self.keeper.start()
 
     def close(self) -> None:
         """End the link."""

@@ -7,12 +7,14 @@ Read are the files of /proc/PID/task/TID that answer without waiting whatever th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from agent.linux import procfs
 from agent.model import Data, Json
 
 PROCESSES, THREADS = 32, 64  # of one capture: of a workload, of a process
+TASKS = 256  # whose waits are added up
 _FILES = ("wchan", "syscall", "stack")
 _FIELDS = ("State", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
 
@@ -39,9 +41,28 @@ def family(pid: int, root: Path = procfs.ROOT) -> list[int]:
 
 
 def waits(pid: int, root: Path = procfs.ROOT) -> tuple[float, float] | None:
-    """Give (waited for a CPU, had one) in µs, of all threads of `pid`; None if it is gone or the kernel does not say."""
-    times = [found for tid in _tids(pid, root) if (found := _schedstat(root / f"proc/{pid}/task/{tid}/schedstat"))]
+    """Give (waited for a CPU, had one) in µs, of `pid` and its descendants; None if it is gone or the kernel does not say.
+
+    The threads of all count, at most `TASKS`: what works may stand behind a shell.
+    """
+    tasks = (root / f"proc/{one}/task/{tid}/schedstat" for one in _tree(pid, root) for tid in _tids(one, root))
+    times = [found for path in islice(tasks, TASKS) if (found := _schedstat(path))]
     return (sum(wait for _run, wait in times) / 1e3, sum(run for run, _wait in times) / 1e3) if times else None
+
+
+def _tree(pid: int, root: Path) -> list[int]:
+    """Give `pid` and its descendants as `family` does; where the kernel lists children, no other process is looked at."""
+    if not (root / f"proc/{pid}/task/{pid}/children").exists():  # CONFIG_PROC_CHILDREN is off
+        return family(pid, root)
+    found = [pid]
+    for one in found:  # grows meanwhile
+        lists = (
+            (procfs.read(root / f"proc/{one}/task/{tid}/children") or "").split() for tid in islice(_tids(one, root), TASKS)
+        )
+        found += [int(child) for listed in lists for child in listed if child.isdecimal() and int(child) not in found]
+        if len(found) >= PROCESSES:
+            break
+    return found[:PROCESSES]
 
 
 def _schedstat(path: Path) -> tuple[int, int] | None:

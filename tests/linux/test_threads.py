@@ -61,6 +61,34 @@ def test_waits_grow_only_while_somebody_wants_the_cpu() -> None:
     assert threads.waits(process.pid) is None
 
 
+def _task(root: Path, pid: int, waited_ns: int, *, parent: int = 1, children: str | None = None) -> None:
+    task = root / f"proc/{pid}/task/{pid}"
+    task.mkdir(parents=True)
+    (task.parent.parent / "stat").write_text(f"{pid} (x) S {parent} 1 1\n")
+    (task / "schedstat").write_text(f"1000 {waited_ns} 5\n")
+    if children is not None:
+        (task / "children").write_text(children)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_who_works_behind_a_shell_waits_for_it(tmp_path: Path, *, lists: bool) -> None:
+    """Pins that the waits of all descendants count, whether the kernel lists children (CONFIG_PROC_CHILDREN) or not."""
+    _task(tmp_path, 7, 0, children="8 9 " if lists else None)
+    _task(tmp_path, 8, 5000, parent=7, children="10 " if lists else None)
+    _task(tmp_path, 9, 0, parent=7, children="" if lists else None)
+    _task(tmp_path, 10, 3000, parent=8, children="7 " if lists else None)
+    _task(tmp_path, 11, 9000, children="" if lists else None)
+    assert threads.waits(7, tmp_path) == (8.0, 4.0)
+
+
+def test_a_crowd_is_looked_at_in_part(tmp_path: Path) -> None:
+    """Pins that a workload which forks without end costs no more than `PROCESSES` of it."""
+    _task(tmp_path, 1000, 1000, children=" ".join(map(str, range(1001, 1100))))
+    for pid in range(1001, 1100):
+        _task(tmp_path, pid, 1000, children="")
+    assert threads.waits(1000, tmp_path) == (float(threads.PROCESSES), float(threads.PROCESSES))
+
+
 @pytest.mark.parametrize("text", ["", "1 2", "a b c", "-1 2 3", "1 2 3 4"])
 def test_a_schedstat_of_another_form_is_none(tmp_path: Path, text: str) -> None:
     """Pins that a kernel without CONFIG_SCHED_INFO gives nothing, never 0."""

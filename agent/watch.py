@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import socket  # noqa: TID251 - this file runs in workloads, which have no agent/linux
+import stat
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -125,7 +126,7 @@ class Watch:
         try:
             found = os.stat(self._file)  # noqa: PTH116 - two strings per frame, not a path object
             stamp = found.st_ino, found.st_mtime_ns
-            if stamp == self._stamp:
+            if stamp == self._stamp or not stat.S_ISREG(found.st_mode):  # a FIFO would hold up the work
                 return
             with open(self._file, encoding="utf-8") as file:  # noqa: PTH123
                 name = file.read(64).strip()

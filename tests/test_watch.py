@@ -59,6 +59,22 @@ def test_what_it_says(supervisor: socket.socket) -> None:
     me.beat()  # after its end it says nothing, and does not fail
 
 
+@pytest.mark.parametrize("kind", ["fifo", "folder", "nowhere", "device"])
+def test_an_odd_profile_file_is_no_change_and_no_wait(supervisor: socket.socket, tmp_path: Path, kind: str) -> None:
+    """Pins that whatever lies where the profile was, a beat neither waits for it nor fails."""
+    path = tmp_path / "profile"
+    path.unlink(missing_ok=True)
+    {
+        "fifo": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+        "nowhere": lambda: path.symlink_to(tmp_path / "absent"),
+        "device": lambda: path.symlink_to("/dev/zero"),
+    }[kind]()
+    me = watch.Watch()
+    me.beat()
+    assert (_next(supervisor).beat, me.profile) == (True, "")
+
+
 def test_a_change_of_profile(supervisor: socket.socket, tmp_path: Path) -> None:
     """Pins both ways: a callback, whose return confirms, and reading `profile`, confirmed by hand."""
     seen: list[str] = []

@@ -249,8 +249,8 @@ class Deadline:
         known_ns = min(now_ns, self._told_ns.get(one.source, now_ns))  # of what came later whoever tells may not know yet
         if known_ns < one.due_ns(self._counters(name), known_ns):
             one.suspect_ns = None
-        elif one.suspect_ns is None or known_ns < one.suspect_ns:
-            one.suspect_ns = known_ns
+        elif one.suspect_ns is None or now_ns < one.suspect_ns:
+            one.suspect_ns = now_ns  # when it was told, not when it was asked: beats are told up to a second later
         elif known_ns - one.suspect_ns >= CONFIRM_NS:
             return [self._miss(name, one, now_ns)]
         return []

@@ -112,6 +112,7 @@ class Daemon:
             status_file=settings.paths.status_file,
             facts=self._facts,
             say=self._incident,
+            fault=self._fault,
         )
 
     def run(self) -> None:

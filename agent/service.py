@@ -62,6 +62,8 @@ class Service:
     facts: Callable[[], Facts]
     say: Callable[[str], None]
     """Tells an operator, by the journal."""
+    fault: Callable[[str, Exception], None]
+    """Reports what failed, by name."""
     meter: Callable[[], SelfStat] = selfstat.read
     pageless: ProbeError | None = None
     """Why the metrics page that the configuration asks for cannot be served."""
@@ -83,7 +85,26 @@ class Service:
         self._write_status()
 
     def tick(self) -> None:
-        """Look after the probes and our own cost, let time pass for the detectors, write the status, tell the health."""
+        """Look after the probes and our own cost, let time pass for the detectors, write the status, tell the health.
+
+        A part that fails is reported by its name and costs no other its turn: the watchdogs above all are fed behind it.
+        """
+        parts: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("own cost", self._measure),
+            ("workloads", self.overseeing.look),
+            ("detectors", self.pipeline.tick),
+            ("watchdogs", self.overseeing.tick),
+            ("status", self._write_status),
+            ("health", self._tell_health),
+        )
+        for name, part in parts:
+            try:
+                part()
+            except Exception as error:  # noqa: BLE001 - see above
+                self.fault(f"tick: {name}", error)
+
+    def _measure(self) -> None:
+        """Show the detectors what we cost ourselves."""
         assert self._first is not None
         assert self._last is not None
         stat = self.meter()
@@ -93,11 +114,6 @@ class Service:
         self._cost = status.footprint(self._first, self._last, now, stat.uss_kib, self.probing.map_kib(), rows)
         self._last = now
         self.pipeline.sample(self._cost_sighting(rows))
-        self.overseeing.look()
-        self.pipeline.tick()
-        self.overseeing.tick()
-        self._write_status()
-        self._tell_health()
 
     def sample(self) -> None:
         """Send the aggregates since the last sample."""

@@ -36,11 +36,13 @@ def unpacked(data: memoryview, width: int, height: int, pixel_format: str) -> An
     frame = library().VideoFrame(width, height, pixel_format)
     at = 0
     for plane, length, lines in planes(frame):
-        view = memoryview(plane).cast("B")
-        for line in range(lines):
-            start = line * plane.line_size
-            view[start : start + length] = data[at : at + length]
-            at += length
+        view, stride = memoryview(plane).cast("B"), plane.line_size
+        if stride == length:  # the usual sizes have no padding
+            view[: length * lines] = data[at : at + length * lines]
+        else:
+            for line in range(lines):
+                view[line * stride : line * stride + length] = data[at + line * length : at + (line + 1) * length]
+        at += length * lines
     return frame
 
 

@@ -33,6 +33,15 @@ _INTERVALS = 4096
 _NAME = re.compile(r"[a-z0-9-]{1,32}")
 
 
+def singly(message: Data) -> Iterator[Data]:
+    """Give a message about several workloads as one message for each: one that cannot be read costs the others nothing."""
+    beats = message.get("beats")
+    if message.get("type") == "beats" and isinstance(beats, dict):
+        yield from ({**message, "beats": {name: row}} for name, row in beats.items())
+    else:
+        yield message
+
+
 def sightings(message: Data) -> Iterator[Sighting]:
     """Read one message of the keeper; one that tells nothing of a workload gives nothing. Raises ValueError."""
     match message.get("type"):

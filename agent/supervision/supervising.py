@@ -69,6 +69,7 @@ class Supervising:
         self._told = 0
         self._ceiling_s: float | None = None
         self.bad_messages = 0
+        """What could not be read: whole messages, or rows of them."""
         path = settings.paths.keeper_socket
         self.keeper = KeeperClient(loop, path, self._heard, self._since, self._greeting, self._changed)
 
@@ -188,11 +189,8 @@ class Supervising:
             until: Data = {"until_ns": message["asked_ns"]}
             self._pipeline.sample(Sighting(self._clock.mono_ns(), keeper_link.NAME, "workload.told", "keeper", "info", until))
             return
-        try:
-            found = [one for one in keeper_link.sightings(message) if one.subject in self.rows]
-        except ValueError as error:
-            self.bad_messages += 1
-            self._pipeline.fault("keeper link", error)
+        found = self._read(message)
+        if found is None:
             return
         number = message.get("seq")
         if isinstance(number, int) and number > self._told:
@@ -202,6 +200,18 @@ class Supervising:
             self.show(found)
         if message.get("now") is True and found:
             self.resumed(found[0].subject, str(message.get("state")), message.get("held") is True)
+
+    def _read(self, message: Data) -> list[Sighting] | None:
+        """Give what it tells of our workloads; what cannot be read of it is counted. None: nothing of it can."""
+        found, good = list[Sighting](), False
+        for part in keeper_link.singly(message):
+            try:
+                found += [one for one in keeper_link.sightings(part) if one.subject in self.rows]
+                good = True
+            except ValueError as error:
+                self.bad_messages += 1
+                self._pipeline.fault("keeper link", error)
+        return found if good else None
 
     def take(self, found: Sequence[Sighting], cursors: Mapping[str, int] | None = None) -> None:
         """Take events about workloads, whoever tells them: the rows follow, and they are recorded."""

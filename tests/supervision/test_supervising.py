@@ -97,6 +97,16 @@ def test_beats_are_shown_and_reported(part: Part) -> None:
     assert part.recorded() == []
 
 
+def test_a_bad_row_costs_the_others_nothing(part: Part) -> None:
+    """Pins that the beats of one workload that cannot be read are counted, and all others of the message are heard."""
+    beaten: list[str] = []
+    part.one.beaten = lambda name, _at_ns: beaten.append(name)
+    row: Data = {"last_ns": AT, "intervals_ms": [100.0], "watchdog_us": None, "extend_until_ns": None, "phase": "run"}
+    rows: Data = {"Camera/1": row, "camera-1": row, "web": {**row, "phase": "dance"}}
+    part.hear({"type": "beats", "t_mono_ns": AT, "beats": rows})
+    assert (beaten, part.one.bad_messages, len(part.faults)) == (["camera-1"], 2, 2)
+
+
 def test_a_row_has_the_keys_of_the_contract(part: Part) -> None:
     """Pins `status.workloads`: every key of `agentctl workloads`, with what the keeper told."""
     born: list[tuple[str, int]] = []

@@ -64,14 +64,15 @@ def test_an_odd_profile_file_is_no_change_and_no_wait(supervisor: socket.socket,
     """Pins that whatever lies where the profile was, a beat neither waits for it nor fails."""
     path = tmp_path / "profile"
     path.unlink(missing_ok=True)
-    {
-        "fifo": lambda: os.mkfifo(path),
-        "folder": path.mkdir,
-        "nowhere": lambda: path.symlink_to(tmp_path / "absent"),
-        "device": lambda: path.symlink_to("/dev/zero"),
-    }[kind]()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else tmp_path / "absent")
     me = watch.Watch()
     me.beat()
+    me.close()
     assert (_next(supervisor).beat, me.profile) == (True, "")
 
 

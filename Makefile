@@ -29,7 +29,7 @@ format: build ## put the sources into the form that `make test` wants
 	@$(VENV)/ruff check -q --fix-only . && $(VENV)/ruff format -q . && $(VENV)/clang-format -i bpf/*.c bpf/*.h bpf/tools/*.c firmware_hooks/*/*.[ch] firmware_hooks/*/*/*.[ch]
 
 wheel: build ## dist/gatewarden-*.whl, with the compiled eBPF objects in it
-	@rm -rf build dist && $(VENV)/pip wheel -q --no-deps --wheel-dir dist .
+	@rm -rf build/lib build/bdist.* dist && $(VENV)/pip wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove what was built (not .venv)
 	@rm -rf build dist .lab agent/bpf

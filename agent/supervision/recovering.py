@@ -76,6 +76,8 @@ class Recovering:
         self._revision = 0
         self._saved_ns = clock.mono_ns()
         self._held: tuple[bool, frozenset[str]] = (False, frozenset())
+        self._put_off: set[str] = set()
+        """What is to be started when its hold is over."""
         self._took_ms: dict[str, float] = {}
         self.effects: Effects | None = None
         self.last_rung: str | None = None
@@ -166,10 +168,17 @@ class Recovering:
         if self.ladder.safe and state not in ("stopping", "stopped"):
             self.effects.ordered("stop", name, self.ladder.safe)
         elif not self.ladder.safe and state == "stopped":
-            self.effects.ordered("start", name, "no safe mode asks for a stop")
+            self._start(name, "no safe mode asks for a stop")
         wanted = self.ladder.held_itself(name, self._clock.mono_ns())
         if held != wanted:
             self.effects.ordered("hold" if wanted else "resume", name, "as the holds in force want it")
+
+    def _start(self, name: str, why: str) -> None:
+        """Have it started; what is held by name, when its hold is over."""
+        if self.ladder.held_itself(name, self._clock.mono_ns()):
+            self._put_off.add(name)
+        elif self.effects is not None:
+            self.effects.ordered("start", name, why)
 
     def _named(self, request: Data) -> str | None:
         name = request.get("workload")
@@ -190,6 +199,9 @@ class Recovering:
             self._announce(subject, 0, "")
         for name in before[1] - names:
             self.effects.ordered("resume", name, "the hold is over")
+            if name in self._put_off and not self.ladder.safe:
+                self.effects.ordered("start", name, "the hold is over")
+        self._put_off &= names
         self.effects.held(*found)
 
     def _announce_kept(self) -> None:
@@ -210,7 +222,10 @@ class Recovering:
         why = self.boots.safe(self._uptime_s())
         if bool(why) != bool(self.ladder.safe) and self.effects is not None:
             for one in self._settings.workload:
-                self.effects.ordered("stop" if why else "start", one.name, why or "safe mode is over")
+                if why:
+                    self.effects.ordered("stop", one.name, why)
+                else:
+                    self._start(one.name, "safe mode is over")
         self.ladder.safe = why
 
     def _uptime_s(self) -> float:

@@ -176,6 +176,8 @@ def test_safe_mode_stops_the_workloads_and_tries_them_again(make: Make, clock: H
         ("", True, "running", False, ["hold"]),  # it was ordered while the keeper was away
         ("", True, "running", True, []),
         ("", False, "stopped", False, ["start"]),  # safe mode ended in the same way
+        ("", True, "stopped", True, []),  # it is held: not even started
+        ("", True, "stopped", False, ["hold"]),
         ("loop", False, "running", False, ["stop"]),
         ("loop", False, "stopped", False, []),
     ],
@@ -191,6 +193,19 @@ def test_the_keeper_is_told_what_it_missed(
     told.orders.clear()
     one.agree("camera-1", state, kept)
     assert told.orders == [(verb, "camera-1") for verb in orders]
+
+
+def test_a_hold_puts_off_a_start(make: Make) -> None:
+    """Pins that what is stopped and held by name is started when the hold is over, which alone would not start it."""
+    one, told = make()
+    one.hold({"workload": "camera-1", "seconds": 60, "why": "x"})
+    one.agree("camera-1", "stopped", held=True)
+    told.orders.clear()
+    one.resume({"workload": "camera-1"})
+    assert told.orders == [("resume", "camera-1"), ("start", "camera-1")]
+    one.hold({"workload": "camera-1", "seconds": 60, "why": "x"})
+    one.resume({"workload": "camera-1"})
+    assert told.orders[2:] == [("hold", "camera-1"), ("resume", "camera-1")]
 
 
 def test_how_long_a_cure_took(make: Make, clock: HandClock) -> None:

@@ -70,7 +70,7 @@ class Workload:
     required: bool = True
     """Whether the hardware watchdogs are fed only while it works."""
     notify: Literal["none", "ready", "watchdog"] = "none"
-    """What it says over sd_notify(3)."""
+    """What it says over sd_notify(3): `none`, `ready` or `watchdog`."""
     deadline_s: Seconds = 10.0
     """First value of its watchdog deadline, which adapts."""
     probe: HealthProbe | None = None

@@ -141,7 +141,7 @@ class Recovering:
         """Answer the verb: nothing is done to `workload` (all without one) for `seconds`. Raises BadRequest."""
         name, seconds, why = self._named(request), request.get("seconds"), request.get("why")
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= HOLD_MOST_S:
-            raise BadRequest(f"hold: seconds must be a number above 0 .. {HOLD_MOST_S:g}")
+            raise BadRequest(f"hold: seconds must be above 0, at most {HOLD_MOST_S:g} ({HOLD_MOST_S / 86400:g} days)")
         if not isinstance(why, str) or not why.strip():
             raise BadRequest("hold: say why, for whoever finds it in force")
         until_ns = self._clock.mono_ns() + round(seconds * _NS)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from agent import broker, rootverbs
 from agent.errors import BadRequest, NotRunning, Refused
-from agent.linux import errands
+from agent.linux import errands, servicestate
 from agent.linux.unixserver import Credentials
 from agent.model import Data
 from agent.rootverbs import _allowed
@@ -133,6 +133,20 @@ def test_any_tree_allows_only_names_of_their_form(tree: object) -> None:
     document: dict[str, object] = tree if isinstance(tree, dict) else {"workload": tree, "device": tree}
     for table, key, form in (("workload", "unit", _allowed.UNIT), ("device", "usb", _allowed.PORT)):
         assert all(form.fullmatch(value) for value in _allowed._values(document, table, key, form))
+
+
+@pytest.mark.root
+def test_a_state_is_asked_beside_the_loop(folder: Path) -> None:
+    """Pins that a systemd or docker that does not answer keeps nobody waiting who asks the broker for something else."""
+    config = folder / "agent.toml"
+    config.write_text(CONFIG)
+    table = rootverbs.table(config)
+    for verb, name in (("unit", "a.service"), ("container", "b")):
+        given = table[verb].run(action="state", name=name)
+        assert given.result is None
+        assert given.fd is not None
+        with suppress(Refused):  # there is none here, or it says so
+            servicestate.from_text(errands.result(given.fd, 10))
 
 
 def wait(until: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.errors import NotRunning
 from agent.linux import errands
 from agent.linux.pstore import Record
-from agent.linux.servicestate import ServiceState, from_plain
+from agent.linux.servicestate import ServiceState, from_text
 from agent.linux.unix import ask, ask_fd, ask_maybe_fd
 from agent.model import Data
 
@@ -74,7 +74,7 @@ class BrokerClient:
 
     def unit_state(self, name: str) -> ServiceState:
         """Ask how a unit is that the configuration names."""
-        return from_plain(ask(self._path, {"verb": "unit", "action": "state", "name": name}, self._timeout_s))
+        return self._state({"verb": "unit", "action": "state", "name": name})
 
     def container_restart(self, name: str) -> str:
         """Have a container that the configuration names restarted, and wait for it; give what was done."""
@@ -82,7 +82,7 @@ class BrokerClient:
 
     def container_state(self, name: str) -> ServiceState:
         """Ask how a container is that the configuration names."""
-        return from_plain(ask(self._path, {"verb": "container", "action": "state", "name": name}, self._timeout_s))
+        return self._state({"verb": "container", "action": "state", "name": name})
 
     def usb_reset(self, port: str) -> str:
         """Reset the device at a USB port that the configuration names, or switch the port if there is none."""
@@ -96,6 +96,9 @@ class BrokerClient:
             return errands.result(fd, ERRAND_S)
         except NotRunning as error:
             return f"begun; {error}"
+
+    def _state(self, request: Data) -> ServiceState:
+        return from_text(errands.result(ask_fd(self._path, request, self._timeout_s)[1], self._timeout_s))
 
     def _errand(self, request: Data) -> str:
         return errands.result(ask_fd(self._path, request, self._timeout_s)[1], ERRAND_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
@@ -32,8 +33,12 @@ class ServiceState:
     """Below the root of the cgroup tree; empty while it has none."""
 
 
-def from_plain(data: Json) -> ServiceState:
-    """Read what the broker answers. Raises BadRequest."""
+def from_text(text: str) -> ServiceState:
+    """Read what the broker's errand gives, as JSON. Raises BadRequest."""
+    try:
+        data: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        data = None
     if not isinstance(data, dict) or data.keys() != {field.name for field in fields(ServiceState)}:
         raise BadRequest("the broker's answer is not of this version's form: systemctl stop gatewarden-broker")
     return ServiceState(**cast("Any", data))  # root wrote it

@@ -85,9 +85,14 @@ class Chain:
         able = [name for name in names if codec in STAGES[name].codecs]
         self._records = {name: _Record() for name in order(codec, able)}
 
-    def best(self, form: Form | None, now_ns: int, besides: str = "") -> str | None:
-        """Give the first stage that is due, `besides` one; without one, the first that may be tried in need; else None."""
-        able = [(name, record) for name, record in self._records.items() if name != besides and supports(name, form)]
+    def following(self, name: str, form: Form | None, now_ns: int) -> str | None:
+        """Give another stage than `name` that is due: where none is, the stream may be at fault, and `name` stays."""
+        due = (other for other, record in self._records.items() if record.again_ns <= now_ns and supports(other, form))
+        return next((other for other in due if other != name), None)
+
+    def best(self, form: Form | None, now_ns: int) -> str | None:
+        """Give the first stage that is due; without one, the first that may be tried in need; else None."""
+        able = [(name, record) for name, record in self._records.items() if supports(name, form)]
         due = [name for name, record in able if record.again_ns <= now_ns]
         need = [name for name, record in able if record.urgent_ns <= now_ns]
         return next(iter(due or need), None)

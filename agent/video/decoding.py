@@ -157,23 +157,25 @@ class Decoding:
             failed = True
         if step:
             running.health.packet(failed=failed)
-            running.refused |= failed
+            running.refused = step.packet.serial if failed else running.refused
         reason = running.health.verdict(self._clock.mono_ns(), running.form)
         return self._recovered(running, reason) if reason else ()
 
     def _drained(self, running: Running, before: Step | None = None) -> Sequence[Step]:
         """Have a decoder give the rest; where it does not (up to `before`), give what another one must be told that can."""
+        following = self._chain.following(running.name, running.form, self._clock.mono_ns())
+        if self._replay.waiting(running.refused):
+            # It may be damaged, and a stage that marks no damage would pass it on as good. Drained first, it would come too late.
+            if following and STAGES[following].judges:
+                return self._recovered(running, "errors")
+            following = None
         try:
             self._accept(running, running.decoder.drain())
         except DecoderFailed as error:
             return self._recovered(running, error.reason)
         oldest = self._replay.oldest
-        if oldest is None or (before and oldest.packet.serial >= before.packet.serial):
-            return ()
-        following = self._chain.best(running.form, self._clock.mono_ns(), besides=running.name)
-        # What it refused may be damaged: a stage that marks no damage would only pass that on as good.
-        owes = not running.refused or STAGES[following].judges if following else False
-        return self._recovered(running, "silent") if owes else ()
+        owes = oldest is not None and (before is None or oldest.packet.serial < before.packet.serial)
+        return self._recovered(running, "silent") if owes and following else ()
 
     def _accept(self, running: Running, pictures: Iterable[Picture]) -> None:
         for picture in pictures:
@@ -238,7 +240,7 @@ class Decoding:
         """Leave a decoder that fails for the next one, and give what that must be told; or stay, if there is none."""
         now = self._clock.mono_ns()
         self.reason = reason
-        following = self._chain.best(running.form, now, besides=running.name)
+        following = self._chain.following(running.name, running.form, now)
         if reason not in _DEAD and (following is None or (reason == "corrupt" and not STAGES[following].judges)):
             running.health.forgive(now)
             return ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.video.steps import DEEPEST, Form
 
-_USUAL, _SPARE = 12, 1
+_USUAL, _SPARE = 12, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Rules:
     """When a decoder is given up.
 
     One error proves nothing (a damaged packet is one), hence so many of the last so many. Silent is one that took more packets
-    since its last picture than it ever does, and has been so for `silent_s`; or `silent_packets`, however quickly they came.
+    since its last picture than it lately does, and has been so for `silent_s`; or `silent_packets`, however quickly they came.
     """
 
     silent_packets: int = DEEPEST + 4
@@ -44,7 +44,7 @@ class Health:
 
     def packet(self, *, failed: bool) -> None:
         """Note that it was given a packet, and whether it refused it."""
-        self._inside += 1
+        self._inside += not failed  # nothing is to be had of a damaged one
         self._errors.append(failed)
 
     def picture(self, now_ns: int, *, corrupt: bool, stale: bool) -> None:

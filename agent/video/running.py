@@ -21,8 +21,8 @@ class Running:
     health: Health
     form: Form | None
     first: bool = True
-    refused: bool = False
-    """Whether it refused a packet."""
+    refused: int = -1
+    """The last packet that it refused."""
 
 
 @dataclass(slots=True)

@@ -109,13 +109,14 @@ def test_silence_in_time_and_in_packets() -> None:
 
 
 def test_what_is_usual_is_known_after_a_while() -> None:
-    """Pins that a decoder which has given a picture a packet is silent after two packets too many, 0.1 s after the last one."""
+    """Pins that a decoder which has given a picture a packet is silent after three packets too many, and 0.1 s."""
     one = health()
     for at in range(12):
         one.packet(failed=False)
         one.picture(at, corrupt=False, stale=False)
-    one.packet(failed=False)
-    one.packet(failed=False)
+    for _ in range(3):
+        one.packet(failed=False)
+    one.packet(failed=True)
     assert not one.verdict(S, FORM)
     one.packet(failed=False)
     assert not one.verdict(S // 20, FORM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cache
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -70,15 +71,11 @@ def test_killing_a_decoder_costs_no_frame(fault: str, after: int) -> None:
     name = "b-frames"
     stages = Opening({"cuvid": hostile(fault, after), "libavcodec": sound})
     decoding, found = decoded(stream(name), stages, SystemClock())
-    told = [(picture.serial, digest(picture)) for picture in found]
-    if (fault, after) == ("errors", 99):  # it refused the last packet and nothing else: that one picture comes late
-        assert sorted(told) == sorted(reference(name))
-    else:
-        assert told == list(reference(name))
+    assert [(picture.serial, digest(picture)) for picture in found] == list(reference(name))
     assert (decoding.decoder, decoding.state, decoding.lost) == ("libavcodec", "ok", 0)
     left = [switch for switch in decoding.switches.all() if switch.old == "cuvid" and switch.new == "libavcodec"]
     reasons = {"crash": "dead", "stale": "geometry", "nothing": "silent"}
-    assert [switch.reason for switch in left] == ["silent" if after == 99 and fault == "errors" else reasons.get(fault, fault)]
+    assert [switch.reason for switch in left] == [reasons.get(fault, fault)]
     assert all(decoder.closed for decoder in stages.decoders if isinstance(decoder, Hostile))
 
 
@@ -143,6 +140,17 @@ def test_parameter_sets_that_come_after_all() -> None:
     good = [picture.serial for picture in found if not picture.corrupt]
     assert sorted(good) == [*range(50), *range(75, 150)]
     assert decoding.state == "ok"
+
+
+@pytest.mark.parametrize("name", ["b-frames", "hevc"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_that_loses_packets_is_no_reason_to_go_to_and_fro(name: str, seed: int) -> None:
+    """Pins that where no stage has more to give, decoding stays with one after one try; no picture comes twice."""
+    dice = Random(seed)
+    kept = [packet for packet in stream(name) if dice.random() > 0.15]
+    decoding, found = decoded(kept, Opening({"libavcodec": sound, "ffmpeg": sound}), HandClock())
+    assert len({picture.serial for picture in found}) == len(found)
+    assert len([switch for switch in decoding.switches.all() if switch.old != switch.new]) <= 1
 
 
 def _bare(packet: Packet) -> Packet:

@@ -165,7 +165,7 @@ class Decoding:
         """Have a decoder give the rest; where it does not (up to `before`), give what another one must be told that can."""
         following = self._chain.following(running.name, running.form, self._clock.mono_ns())
         if self._replay.waiting(running.refused):
-            # It may be damaged, and a stage that marks no damage would pass it on as good. Drained first, it would come too late.
+            # It may be damaged; a stage that marks no damage would pass it on as good. Drained first, it would come too late.
             if following and STAGES[following].judges:
                 return self._recovered(running, "errors")
             following = None

@@ -26,6 +26,8 @@ CARDRESET, POWERUNDER, OVERHEAT = 0x0020, 0x0010, 0x0001
 PRETIMEOUT_PANIC = (
     "watchdog pretimeout event"  # drivers/watchdog/pretimeout_panic.c: the timer's last word, no fault of the kernel
 )
+OPERATORS_CYCLE = "power cycle asked for by an operator"
+"""The act of `agentctl mcu power-cycle`: this agent only passes it on."""
 MCU: dict[str, tuple[Cause, str]] = {
     "lease_expired": ("watchdog", "the microcontroller's lease expired"),
     "requested": ("agent_reboot", "the microcontroller was asked for a power cycle"),
@@ -101,8 +103,10 @@ def _declared(found: Evidence) -> Verdict | None:
     if words is None or words.phase != "act":
         return None
     late = f"; {', '.join(_fired(found))} fired too, or restarts this board" if _fired(found) else ""
-    reason = f"{words.act} by the agent: {words.reason}{late}"
-    return Verdict("agent_reboot", "medium" if late else "high", reason, _witnesses(found, "intent"))
+    operators = words.act == OPERATORS_CYCLE
+    reason = f"{words.act}{'' if operators else ' by the agent'}: {words.reason}{late}"
+    cause: Cause = "operator_reboot" if operators else "agent_reboot"
+    return Verdict(cause, "medium" if late else "high", reason, _witnesses(found, "intent"))
 
 
 def _planned(found: Evidence) -> Verdict | None:

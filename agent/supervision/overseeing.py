@@ -22,6 +22,9 @@ HELLO_S = 5.0  # a microcontroller that has not answered by then does not help t
 class Lease(Feeder, Mcu, Protocol):
     """The microcontroller (`agent.watchdogs.mculink.McuLink`, which is imported only where one is configured)."""
 
+    going: Callable[[bool], None]
+    """Hears that an operator has it cycle the power, or that this does not come after all."""
+
     @property
     def evidence(self) -> str:
         """What it knows of the last start."""
@@ -64,6 +67,7 @@ class Overseeing:
             self._judge()
         else:
             self.guarding.watchdogs.add(self.mcu, self.mcu.row)
+            self.mcu.going = self.guarding.power_goes
             self.mcu.start()
             self.loop.once(HELLO_S, self._judge, "last reset")
         self.supervising.beaten = self.guarding.beat

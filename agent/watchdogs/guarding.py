@@ -20,12 +20,13 @@ from typing import Literal
 
 from agent import __version__, narrow
 from agent.config import Config
+from agent.errors import StoreError
 from agent.linux import handed, intent
 from agent.linux.brokerclient import BrokerClient
 from agent.linux.intent import DurableFile
 from agent.model import Data, Sighting
 from agent.ports import Clock, Loop
-from agent.resets.causes import Words
+from agent.resets.causes import OPERATORS_CYCLE, Words
 from agent.resets.lastreset import LastReset, witnesses
 from agent.resets.lastwords import LastWords
 from agent.watchdogs.owned import Watchdogs, here
@@ -70,7 +71,7 @@ class Guarding:
     ) -> None:
         """Read what the last boot left; open nothing yet."""
         self._clock = clock
-        self._told = told
+        self._told, self._say, self._later = told, say, later
         folder, broker = settings.paths.state_dir, BrokerClient(settings.paths.broker_socket, _BROKER_S)
         self._folder = folder
         self.words = LastWords(DurableFile(folder / "intent.json"), clock, Words(boot_id, __version__), say, later)
@@ -93,6 +94,17 @@ class Guarding:
         if found is not None:
             self._told(found)
         return self.last_reset.verdict.cause
+
+    def power_goes(self, comes: bool) -> None:  # noqa: FBT001 - a state
+        """Hear that an operator has the power cycled, or that it does not come after all: the last words tell of it."""
+
+        def write() -> None:
+            try:
+                self.words.declare(OPERATORS_CYCLE, "agentctl mcu power-cycle")
+            except StoreError as error:
+                self._say(f"the power cycle of an operator may be taken for another reset: {error}")
+
+        self._later(write if comes else partial(self.words.revoke, OPERATORS_CYCLE))
 
     def ceiling_s(self) -> float | None:
         """Give the longest deadline that makes sense: the shortest time-out less its pretimeout; None without a watchdog."""

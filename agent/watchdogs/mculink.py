@@ -61,6 +61,10 @@ class McuLink:
         self._attempts = 0
         self._acks = 0
         self._evidence = ""
+        self.going: Callable[[bool], None] = _nothing
+        """Hears that an operator's power cycle comes, or that it does not come after all."""
+        self._operators = 0
+        """The number of the operator's power cycle that has been asked for and not answered."""
         self._waiting: list[tuple[int, SimpleQueue[str]]] = []
 
     @property
@@ -112,6 +116,10 @@ class McuLink:
             self.client.reports.ask_log(now)
         elif what == "power-cycle":
             self.client.power_cycle(_CYCLE_DELAY_MS, _CYCLE_OFF_MS, _REASON_OPERATOR, now)
+            cycle = self.client.cycle
+            if cycle.state == "asked":
+                self._operators = cycle.number
+                self.going(True)
         self._after()
         return report(self.client, self.margins, self.path, now)
 
@@ -205,6 +213,10 @@ class McuLink:
 
     def _tell_cycle(self) -> None:
         cycle = self.client.cycle
+        if self._operators and cycle.state != "asked":
+            if (cycle.number, cycle.state) != (self._operators, "confirmed"):
+                self.going(False)
+            self._operators = 0
         if self._waiting and cycle.state != "asked":
             for number, answer in self._waiting:
                 known = number == cycle.number
@@ -240,3 +252,7 @@ class McuLink:
         if self._reopen is None:
             self._reopen = self._loop.once(wait, self._open, "mcu port")
         self._after()
+
+
+def _nothing(_comes: bool) -> None:  # noqa: FBT001 - a state
+    """Do nothing with it."""

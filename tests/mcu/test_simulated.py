@@ -16,7 +16,7 @@ from agent.errors import NotRunning, Refused
 from agent.linux.serial import Line
 from agent.mcu.ttl import Bounds
 from agent.mcu.wire import Phase
-from tests.mcu.sim import linked, simulator, until
+from tests.mcu.sim import Linked, linked, simulator, until
 
 QUICK = {"boot_ms": 400, "ttl_min_ms": 300, "off_ms": 100, "off_max_ms": 800, "healthy_ms": 300}
 
@@ -194,6 +194,34 @@ def test_a_power_cycle_that_nobody_answers_is_told(tmp_path: Path) -> None:
         until(lambda: bool(sim.told("frozen")))
         with pytest.raises(NotRunning, match="no answer"):
             mcu.link.power_cycle("test")
+
+
+def test_an_operators_power_cycle_is_foretold(tmp_path: Path) -> None:
+    """Pins that whoever keeps the last words hears of it before the power goes, and that it was taken back if it does not."""
+    told: list[bool] = []
+
+    def ask(mcu: Linked) -> None:
+        mcu.link.going = told.append
+        mcu.on_loop(lambda: mcu.link.answer({"do": "power-cycle"}))
+
+    with linked(Line(str(tmp_path / "nothing"))) as mcu:
+        ask(mcu)
+        until(lambda: mcu.link.client.cycle.state == "refused")
+    assert not told
+    with simulator(tmp_path, boot_ms=60_000, ttl_min_ms=300, ttl_max_ms=1_500) as sim, linked(Line(str(sim.link))) as mcu:
+        mcu.feed_until(lambda: mcu.state() == "leased")
+        ask(mcu)
+        until(lambda: len(sim.power()) == 2)
+    assert told == [True]
+    with (
+        simulator(tmp_path, boot_ms=60_000, freeze_after_ms=600, own_watchdog_ms=0) as sim,
+        linked(Line(str(sim.link))) as mcu,
+    ):
+        mcu.feed_until(lambda: mcu.state() == "leased")
+        until(lambda: bool(sim.told("frozen")))
+        ask(mcu)
+        until(lambda: len(told) == 3)
+    assert told == [True, True, False]
 
 
 def test_maintenance_has_an_absolute_maximum(tmp_path: Path) -> None:

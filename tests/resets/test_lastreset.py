@@ -15,7 +15,7 @@ from agent.linux import intent
 from agent.linux.intent import DurableFile
 from agent.linux.pstore import Record
 from agent.model import Data, Json
-from agent.resets.causes import CARDRESET, Words
+from agent.resets.causes import CARDRESET, OPERATORS_CYCLE, Words
 from agent.resets.lastreset import LastReset, Witnesses
 from agent.resets.lastwords import ACT_S, ALIVE_S, PER_HOUR, LastWords
 from tests.brokers import wait_for
@@ -116,6 +116,7 @@ def test_every_cause_by_what_a_boot_leaves(box: Box, tmp_path: Path) -> None:
     """Pins the five causes from files: panic, watchdog, power cut, operator's and agent's reboot."""
     assert box.reset() == "power_cut"
     assert box.reset(lambda words: words.declare("reboot", "ladder")) == "agent_reboot"
+    assert box.reset(lambda words: words.declare(OPERATORS_CYCLE, "agentctl mcu power-cycle")) == "operator_reboot"
     assert box.reset(lambda words: words.phase("missed", "supervisor: a missed its deadline")) == "watchdog"
 
     def operator(words: LastWords) -> None:
@@ -134,8 +135,8 @@ def test_every_cause_by_what_a_boot_leaves(box: Box, tmp_path: Path) -> None:
     assert last.boots.counted() == {
         "panic": 1,
         "watchdog": 3,
-        "power_cut": 6,
-        "operator_reboot": 1,
+        "power_cut": 7,
+        "operator_reboot": 2,
         "agent_reboot": 1,
         "unknown": 1,
     }

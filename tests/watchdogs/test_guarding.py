@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from agent import config
 from agent.linux.loop import EpollLoop
 from agent.model import Data
+from agent.resets.causes import OPERATORS_CYCLE
 from agent.watchdogs.guarding import Guarding, sign
 from tests.brokers import wait_for
 from tests.doubles import HandClock
@@ -43,6 +45,27 @@ class Lease:
     def feed(self) -> None:
         """Count."""
         self.feeds += 1
+
+
+def test_the_last_words_tell_of_an_operators_power_cycle(lab_config: Callable[..., Path]) -> None:
+    """Pins that they are on the disk before the power goes, and are taken back if it does not go."""
+    clock, loop, line = HandClock(), EpollLoop(lambda _name, _error: None), list[Callable[[], None]]()
+
+    def later(job: Callable[[], None]) -> bool:
+        line.append(job)
+        return True
+
+    settings = config.check(lab_config('[watchdog]\nmode = "off"\n'))
+    one = Guarding(settings, "b" * 32, clock, loop, later, lambda _found: None, lambda _text: None)
+    kept = settings.paths.state_dir / "intent.json"
+    for comes, phase in ((True, "act"), (False, "run")):
+        one.power_goes(comes)
+        while line:
+            line.pop(0)()
+        found = json.loads(kept.read_text())
+        assert (found["phase"], found["act"]) == (phase, OPERATORS_CYCLE if comes else "")
+    one.close()
+    loop.close()
 
 
 def test_safe_mode_is_no_reason_to_reset_the_machine(lab_config: Callable[..., Path]) -> None:

@@ -28,7 +28,7 @@ class Boot:
 
 
 @dataclass(frozen=True, slots=True)
-class Boots:
+class BootRing:
     """The ring, oldest first, and the pstore records that were told already."""
 
     ring: tuple[Boot, ...] = ()
@@ -38,10 +38,10 @@ class Boots:
         """Give the entry of a boot."""
         return next((boot for boot in self.ring if boot.boot_id == boot_id), None)
 
-    def begun(self, boot: Boot, before: Words | None, seen: tuple[str, ...]) -> Boots:
+    def begun(self, boot: Boot, before: Words | None, seen: tuple[str, ...]) -> BootRing:
         """Add `boot`; the one before it lasted at least as long as its last words say."""
         ring = [_lasted(one, before) for one in self.ring if one.boot_id != boot.boot_id]
-        return Boots((*ring, boot)[-BOOTS:], (*self.seen, *(one for one in seen if one not in self.seen))[-SEEN:])
+        return BootRing((*ring, boot)[-BOOTS:], (*self.seen, *(one for one in seen if one not in self.seen))[-SEEN:])
 
     def counted(self) -> dict[str, int]:
         """Give how many boots of the ring each cause began."""
@@ -73,12 +73,12 @@ def _listed(boot: dict[str, object]) -> dict[str, object]:
     return boot | {"verdict": verdict | {"evidence": list(cast("tuple[str, ...]", verdict["evidence"]))}}
 
 
-def read(value: Json) -> Boots:
-    """Read back what `Boots.plain` gave; what is not of that form is left out."""
+def read(value: Json) -> BootRing:
+    """Read back what `BootRing.plain` gave; what is not of that form is left out."""
     if not isinstance(value, dict):
-        return Boots()
+        return BootRing()
     seen = value.get("seen")
-    return Boots(
+    return BootRing(
         tuple(_boot(row) for row in rows(value, "boots"))[-BOOTS:],
         tuple(str(one) for one in seen if isinstance(one, str))[-SEEN:] if isinstance(seen, list) else (),
     )

@@ -15,7 +15,7 @@ from agent.linux.pstore import Record
 from agent.model import Data, Sighting
 from agent.ports import Clock
 from agent.resets import boots, causes
-from agent.resets.boots import Boot, Boots
+from agent.resets.boots import Boot, BootRing
 from agent.resets.causes import Evidence, Verdict
 from agent.resets.lastwords import Durable, LastWords
 
@@ -44,7 +44,7 @@ class LastReset:
     def __init__(self, ring: Durable, words: LastWords, clock: Clock, seen: Witnesses, say: Callable[[str], None]) -> None:
         """Read the ring, and the words of the boot before while nobody has overwritten them yet."""
         self._ring, self._words, self._clock, self._witnesses, self._say = ring, words, clock, seen, say
-        self.boots: Boots = boots.read(ring.read())
+        self.boots: BootRing = boots.read(ring.read())
         known = self.boots.of(words.now.boot_id)
         self._before = words.before()
         self._judged = known is not None

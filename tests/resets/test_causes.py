@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.model import Json
 from agent.resets import boots, causes
-from agent.resets.boots import Boot, Boots
+from agent.resets.boots import Boot, BootRing
 from agent.resets.causes import CARDRESET, CAUSES, POWERUNDER, Evidence, Verdict, Words, judge
 
 RAN = Words("old", "1.0", uptime_s=3600.0)
@@ -111,7 +111,7 @@ def boot(name: str, cause: causes.Cause = "watchdog", uptime_s: float = 0.0) -> 
 
 def test_the_ring_keeps_how_long_each_boot_lasted() -> None:
     """Pins that the last words of a boot give its length, and that a boot is in the ring once."""
-    ring = Boots().begun(boot("a"), None, ("dump-1",)).begun(boot("b"), replace(RAN, boot_id="a"), ("dump-1", "dump-2"))
+    ring = BootRing().begun(boot("a"), None, ("dump-1",)).begun(boot("b"), replace(RAN, boot_id="a"), ("dump-1", "dump-2"))
     assert [(one.boot_id, one.uptime_s) for one in ring.ring] == [("a", 3600.0), ("b", 0.0)]
     assert ring.seen == ("dump-1", "dump-2")
     assert len(ring.begun(boot("b"), None, ()).ring) == 2
@@ -119,7 +119,7 @@ def test_the_ring_keeps_how_long_each_boot_lasted() -> None:
 
 def test_the_ring_is_bounded() -> None:
     """Pins both bounds."""
-    ring = Boots()
+    ring = BootRing()
     for number in range(100):
         ring = ring.begun(boot(str(number)), None, (f"dump-{number}",))
     assert (len(ring.ring), len(ring.seen)) == (boots.BOOTS, boots.SEEN)
@@ -128,17 +128,17 @@ def test_the_ring_is_bounded() -> None:
 
 def test_a_watchdog_is_proven_by_a_reset_of_its_own_only() -> None:
     """Dasharo issue 734: believed to work is not proven to work; only a reset on record proves it."""
-    assert not Boots((boot("a", "power_cut"),)).proven()
+    assert not BootRing((boot("a", "power_cut"),)).proven()
     doubtful = Boot("b", 1.0, "1.0", Verdict("watchdog", "low", "no trace"))
-    assert not Boots((doubtful,)).proven()
-    assert Boots((boot("c"),)).proven()
-    assert Boots((boot("a", "panic"), boot("c"))).counted() == {"panic": 1, "watchdog": 1}
+    assert not BootRing((doubtful,)).proven()
+    assert BootRing((boot("c"),)).proven()
+    assert BootRing((boot("a", "panic"), boot("c"))).counted() == {"panic": 1, "watchdog": 1}
 
 
 @given(st.lists(st.builds(boot, st.text(max_size=9), st.sampled_from(CAUSES), st.floats(0, 1e9)), max_size=5))
 def test_the_ring_reads_back(ring: list[Boot]) -> None:
     """Pins the form of boots.json."""
-    whole = Boots(tuple(ring), ("x",))
+    whole = BootRing(tuple(ring), ("x",))
     assert boots.read(whole.plain()) == whole
 
 

@@ -16,10 +16,11 @@ import pytest
 from agent.layout import Layout
 from agent.linux import bpf
 from agent.ports import Hook
+from agent.probes import LINK
 from tests.btf import Btf
 
 ROOT = Path(__file__).parent.parent
-PROBES = sorted(path.stem for path in (ROOT / "agent/probes").glob("[a-z]*.py"))
+PROBES = sorted(path.stem for path in (ROOT / "agent/probes").glob("[a-z]*.py") if not path.stem.endswith(LINK))
 TABLES = sorted((ROOT / "tests/fixtures/signatures").glob("*.json"))
 RUNNING = Path("/sys/kernel/btf/vmlinux")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import re
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -12,15 +13,21 @@ from agent.model import Data, Sighting
 
 _COMM_MAX = 15  # TASK_COMM_LEN less the NUL
 _PIDS = 1024  # that are remembered: a death may be told after the process that replaced it
+# Whoever else runs a script has these names too.
+_INTERPRETER = re.compile(r"(?:python|pypy|bash|dash|sh|perl|ruby|node|java|lua|php|env|sudo|setpriv)[0-9.]*")
 
 
 class Owners:
-    """By the pids that their parent tells. A child that was killed for memory is known by its command's name alone."""
+    """By the pids that their parent tells.
+
+    A child that was killed for memory is known by its command's name alone, where that is the name of one workload's command
+    and no interpreter's: what cannot be known is told as nobody's.
+    """
 
     def __init__(self, workloads: Sequence[Workload]) -> None:
         """Know no process yet."""
         self._workloads = {one.name: one for one in workloads}
-        self._comms = {PurePath(one.command[0]).name[:_COMM_MAX]: one for one in workloads if one.command}
+        self._comms = _telling(workloads)
         self._pids: OrderedDict[int, Workload] = OrderedDict()
 
     def note(self, name: str, pid: int) -> None:
@@ -41,6 +48,13 @@ class Owners:
             return sighting
         known: Data = {"workload": workload.name, "required": workload.required}
         return replace(sighting, subject=workload.name, data=sighting.data | known)
+
+
+def _telling(workloads: Sequence[Workload]) -> dict[str, Workload]:
+    """Give the workloads by the names of commands that tell of them."""
+    named = [(PurePath(one.command[0]).name[:_COMM_MAX], one) for one in workloads if one.command]
+    counts = Counter(comm for comm, _one in named)
+    return {comm: one for comm, one in named if counts[comm] == 1 and not _INTERPRETER.fullmatch(comm)}
 
 
 def watched(settings: Config) -> tuple[str, ...]:

@@ -350,9 +350,9 @@ def test_whose_death_it_was() -> None:
 
 
 def test_a_name_that_many_have_tells_of_nobody() -> None:
-    """Pins that a strange `python` killed for memory is no workload's, nor is one of two workloads that run the same command."""
+    """Pins that a strange `python` killed for memory is no workload's, nor is one of two workloads with one command."""
     commands = {"a": ("python3.11", "a.py"), "b": ("/opt/decoder",), "c": ("/usr/bin/decoder",)}
     owners = Owners([Workload(name=name, command=command) for name, command in commands.items()])
     for comm in ("python3.11", "decoder"):
-        death: Data = {"pid": 5, "tgid": 5, "comm": comm, "oom": True, "workload": None}
-        assert owners.label(Sighting(1, "process_exit", "proc.exit", comm, "info", death)).subject == comm
+        death = Sighting(1, "process_exit", "proc.exit", comm, "info", {"tgid": 5, "comm": comm, "oom": True})
+        assert owners.label(death).subject == comm

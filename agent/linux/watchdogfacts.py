@@ -46,6 +46,11 @@ class WatchdogFacts:
     options: int | None = None
 
     @property
+    def label(self) -> str:
+        """Name it over boots, in which another driver may get the same number."""
+        return f"{self.name} ({self.identity})"
+
+    @property
     def hardware(self) -> bool:
         """Whether it works without this kernel."""
         return self.identity != SOFTWARE

@@ -33,7 +33,7 @@ def witnesses(state_dir: Path, dumps: Callable[[], list[Record]] = pstore.read) 
     """Give those of this machine."""
 
     def registers() -> dict[str, int]:
-        return {one.name: one.bootstatus for one in watchdogfacts.read() if one.bootstatus is not None}
+        return {one.label: one.bootstatus for one in watchdogfacts.read() if one.bootstatus is not None}
 
     return Witnesses(dumps, registers, lambda: intent.planned(state_dir))
 

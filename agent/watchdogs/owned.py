@@ -192,7 +192,7 @@ class Watchdogs:
 
     def _say_armed(self) -> None:
         feeders = [held.feeder for held in self._held.values()]
-        self._words.armed({one.name: one.tells for one in feeders if isinstance(one, KernelWatchdog)})
+        self._words.armed({one.facts.label: one.tells for one in feeders if isinstance(one, KernelWatchdog)})
 
     def _watch_pretimeout(self, found: KernelWatchdog) -> None:
         fd = found.pretimeout_fd

@@ -60,6 +60,11 @@ class Order:
         self._last = stamp
         heapq.heappush(self._waiting, (self._epoch, stamp, packet.serial))
 
+    @property
+    def empty(self) -> bool:
+        """Whether every packet has its picture."""
+        return not self._waiting
+
     def next(self) -> int:
         """Give the packet of the next picture, -1 if none is left."""
         return heapq.heappop(self._waiting)[2] if self._waiting else -1
@@ -131,6 +136,8 @@ class ProcessDecoder:
             if to_the_end and not wants and not self._stdin.closed:
                 self._stdin.close()
             moved = self._moved(found, wait=wants or to_the_end)
+            if to_the_end and self._pictures.order.empty:
+                return found  # its end may take it a second more
             if self._ended:
                 return self._last_words(found, to_the_end=to_the_end)
             if moved:

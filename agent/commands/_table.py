@@ -77,6 +77,11 @@ def number(value: Json) -> str:
     return f"{value:,}" if isinstance(value, int) else _three(value)
 
 
+def seconds(value: Json) -> str:
+    """Give seconds to a tenth, `-` if they are not known."""
+    return f"{value:.1f} s" if isinstance(value, int | float) else NOTHING
+
+
 def micros(value: Json) -> str:
     """Give microseconds in three digits with the unit that fits: `1.05 ms`."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from functools import partial
 
-from agent.commands import _exit, _settings, _status
+from agent.commands import _exit, _known, _settings
 from agent.commands._call import Call
 from agent.commands._status_view import probes as probe_lines
 from agent.commands._status_view import reasons, text
@@ -40,17 +41,10 @@ def run(call: Call) -> int:
 
 
 def _list(call: Call) -> int:
-    status = _status.fetch_or_last(call.place())
-    alive = _status.running(status)
-    if call.json:
-        stale: Data = {} if alive else {"stale_s": status["stale_s"], "not_running": status["not_running"]}
-        call.screen.json({"schema": "gatewarden.probes/1", "probes": status["probes"]} | stale)
-    else:
-        if not alive:
-            call.screen.note(f"agentd is not running, this is what was last known: {status['not_running']}")
-        for line in probe_lines(call.screen, status):
-            call.screen.line(line)
-    return _exit.OK if alive else _exit.NOT_RUNNING
+    def document(status: Data) -> Data:
+        return {"schema": "gatewarden.probes/1", "probes": status["probes"]}
+
+    return _known.show(call, document, partial(probe_lines, call.screen))
 
 
 def _load(call: Call) -> int:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import cast
 
-from agent.commands import _exit, _status
+from agent.commands import _known
 from agent.commands._call import Call
 from agent.commands._status_view import reasons, text
-from agent.commands._table import NOTHING, number, table, wrapped
+from agent.commands._table import number, seconds, table, wrapped
 from agent.linux import watchdogfacts
 from agent.model import Data, Json
 from agent.narrow import part, rows
@@ -36,20 +37,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Call) -> int:
     """Show them."""
-    status = _status.fetch_or_last(call.place())
-    alive = _status.running(status)
-    if call.json:
-        stale: Data = {} if alive else {"stale_s": status["stale_s"], "not_running": status["not_running"]}
-        shown: list[Json] = [{key: row.get(key) for key in KEYS} for row in rows(status, "watchdogs")]
-        kernel = [cast("Data", asdict(one)) for one in watchdogfacts.read()]
-        head: Data = {"schema": "gatewarden.watchdog/1", "watchdogs": shown, "kernel": list[Json](kernel)}
-        call.screen.json(head | {"feeding": part(status, "feeding"), "last_reset": status["last_reset"]} | stale)
-    else:
-        if not alive:
-            call.screen.note(f"agentd is not running, this is what was last known: {status['not_running']}")
-        for line in view(call, status):
-            call.screen.line(line)
-    return _exit.OK if alive else _exit.NOT_RUNNING
+    return _known.show(call, _document, partial(view, call))
+
+
+def _document(status: Data) -> Data:
+    kernel = [cast("Data", asdict(one)) for one in watchdogfacts.read()]
+    shown = _known.picked(status, "watchdogs", KEYS)
+    head: Data = {"schema": "gatewarden.watchdog/1", "watchdogs": shown, "kernel": list[Json](kernel)}
+    return head | {"feeding": part(status, "feeding"), "last_reset": status["last_reset"]}
 
 
 def view(call: Call, status: Data) -> Iterator[str]:
@@ -76,10 +71,6 @@ def view(call: Call, status: Data) -> Iterator[str]:
 def _cells(row: Data) -> tuple[str, ...]:
     return (
         *(text(row.get(key)) for key in ("name", "state", "condition", "owner")),
-        *(_seconds(row.get(key)) for key in ("ttl_s", "margin_s", "margin_p1_s")),
+        *(seconds(row.get(key)) for key in ("ttl_s", "margin_s", "margin_p1_s")),
         *(number(row.get("misses")), text(row.get("last_rung")), text(row.get("evidence"))),
     )
-
-
-def _seconds(value: Json) -> str:
-    return f"{value:.1f} s" if isinstance(value, int | float) else NOTHING

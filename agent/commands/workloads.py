@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 
-from agent.commands import _exit, _status
+from agent.commands import _known
 from agent.commands._call import Call
 from agent.commands._status_view import INDENT, reasons, text
-from agent.commands._table import NOTHING, number, table, when, wrapped
-from agent.model import Data, Json
+from agent.commands._table import NOTHING, number, seconds, table, when, wrapped
+from agent.model import Data
 from agent.narrow import rows
 
 EXAMPLES = """examples:
@@ -33,19 +34,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Call) -> int:
     """Show them."""
-    status = _status.fetch_or_last(call.place())
-    alive = _status.running(status)
-    if call.json:
-        stale: Data = {} if alive else {"stale_s": status["stale_s"], "not_running": status["not_running"]}
-        shown: list[Json] = [{key: row.get(key) for key in KEYS} for row in rows(status, "workloads")]
-        found: Data = {"schema": "gatewarden.workloads/1", "workloads": shown}
-        call.screen.json(found | stale)
-    else:
-        if not alive:
-            call.screen.note(f"agentd is not running, this is what was last known: {status['not_running']}")
-        for line in view(call, status):
-            call.screen.line(line)
-    return _exit.OK if alive else _exit.NOT_RUNNING
+    return _known.show(call, _document, partial(view, call))
+
+
+def _document(status: Data) -> Data:
+    return {"schema": "gatewarden.workloads/1", "workloads": _known.picked(status, "workloads", KEYS)}
 
 
 def view(call: Call, status: Data) -> Iterator[str]:
@@ -67,14 +60,10 @@ def _cells(row: Data) -> tuple[str, ...]:
     took = row.get("last_recovery_ms")
     return (
         *(text(row.get("name")), text(row.get("state")), text(row.get("pid")), number(row.get("restarts"))),
-        *(_seconds(row.get(key)) for key in ("deadline_s", "margin_s", "margin_p1_s")),
+        *(seconds(row.get(key)) for key in ("deadline_s", "margin_s", "margin_p1_s")),
         *(number(row.get("misses")), text(row.get("last_rung")), text(row.get("next_rung"))),
         f"{number(took)} ms" if isinstance(took, int | float) else NOTHING,
     )
-
-
-def _seconds(value: Json) -> str:
-    return f"{value:.1f} s" if isinstance(value, int | float) else NOTHING
 
 
 def _remarks(row: Data) -> Iterator[str]:
@@ -87,4 +76,4 @@ def _remarks(row: Data) -> Iterator[str]:
     if row.get("hold_until") is not None:
         yield f"on hold until {when(row['hold_until'])}: {text(row.get('hold_why'))}"
     if row.get("next_in_s") is not None:
-        yield f"{text(row.get('next_rung'))} in {_seconds(row['next_in_s'])}, unless it works by then"
+        yield f"{text(row.get('next_rung'))} in {seconds(row['next_in_s'])}, unless it works by then"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Event as Signal
+from threading import Lock
 from typing import cast
 
 from agent.errors import StoreError
@@ -41,6 +42,8 @@ class Remembering:
         self._say = say
         self._saved: dict[str, Data] = {}
         self._pending: dict[str, Data] = {}
+        self._lock = Lock()
+        """Of `_pending`; nothing blocks while it is held."""
         self._failed: dict[str, str] = {}
 
     def restore(self) -> None:
@@ -59,8 +62,9 @@ class Remembering:
     def save(self) -> None:
         """Have what changed since the last time written; what is still in line is written as it is by then."""
         for name, plain in self._changed().items():
-            waits = name in self._pending
-            self._pending[name] = plain
+            with self._lock:  # else the worker takes the old one in between, and nobody is left to write this
+                waits = name in self._pending
+                self._pending[name] = plain
             if not waits and not self._later(partial(self._write, name)):
                 del self._pending[name]
                 self._saved.pop(name, None)
@@ -73,9 +77,11 @@ class Remembering:
         return changed
 
     def _write(self, name: str) -> None:
-        """On the worker's thread; a dict gives and takes one item at a time (the interpreter's lock)."""
+        """On the worker's thread."""
+        with self._lock:
+            plain = self._pending.pop(name)
         try:
-            self._files[name].write(self._pending.pop(name))
+            self._files[name].write(plain)
         except StoreError as error:
             if str(error) != self._failed.get(name):
                 self._failed[name] = str(error)

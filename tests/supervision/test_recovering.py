@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -290,6 +291,39 @@ def test_while_the_disk_hangs_the_newest_waits_alone(tmp_path: Path, clock: Hand
         keeping.save()
     assert len(line) == 1
     line[0]()
+    assert len(json.loads((tmp_path / "crash_loop.json").read_text())["workloads"]["camera-1"]) == 3
+
+
+def test_what_changes_while_the_worker_takes_the_rest_is_written(tmp_path: Path, clock: HandClock) -> None:
+    """Pins that no moment of the worker's loses the newest: here it begins to write between the look for it and its change."""
+    line: list[Callable[[], None]] = []
+    loops = crash_loop.make(crash_loop.Options())
+
+    class Interrupted(dict[str, Data]):
+        def __contains__(self, key: object) -> bool:
+            found = super().__contains__(key)
+            while line:
+                worker = Thread(target=line.pop(0))
+                worker.start()
+                workers.append(worker)
+                worker.join(0.2)
+            return found
+
+    def later(job: Callable[[], None]) -> bool:
+        line.append(job)
+        return True
+
+    workers = list[Thread]()
+    keeping = Remembering(tmp_path, {"crash_loop": loops}, clock, later, pytest.fail)
+    keeping._pending = Interrupted()
+    for pid in range(3):
+        data: Data = {"pid": pid, "code": 1, "signal": 0, "replaced_pid": pid + 1}
+        loops.see(Event(BOOT, pid + 1, clock.ns, 0.0, "keeper_link", "workload.exit", "camera-1", "warning", data))
+        keeping.save()
+    for worker in workers:
+        worker.join(10)
+    for job in line:
+        job()
     assert len(json.loads((tmp_path / "crash_loop.json").read_text())["workloads"]["camera-1"]) == 3
 
 

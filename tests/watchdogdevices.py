@@ -31,11 +31,13 @@ class MemoryDevice:
     pretimeout_s: int = 0
     feeds: int = 0
     closed: str = ""
+    declared: int | None = None
+    """What it says of its options, if that is not true."""
     asked: list[int] = field(default_factory=list)
 
     def support(self) -> tuple[int, str]:
         """Give options and identity."""
-        return self.options, self.identity
+        return self.options if self.declared is None else self.declared, self.identity
 
     def control(self, request: int, value: int = 0) -> int:
         """Do what the driver would."""

@@ -100,6 +100,8 @@ class KernelWatchdog:
         """Set it up: time-out read back, pretimeout if it has one, fed once. Raises OSError if it cannot even be fed."""
         self.name, self.facts, self.evidence = facts.name, facts, evidence
         self.options, self.identity = device.support()
+        if self.identity == "IPMI":  # ipmi_watchdog declares no option, and has these (drivers/char/ipmi/ipmi_watchdog.c)
+            self.options |= WDIOF_SETTIMEOUT | WDIOF_PRETIMEOUT | WDIOF_MAGICCLOSE
         self._device = device
         device.control(KEEPALIVE)
         self.ttl_s = float(self._set_timeout(timeout_s))

@@ -54,6 +54,14 @@ def test_a_pretimeout_is_set_and_read_back_and_stays_below_half() -> None:
     assert ours(MemoryDevice(), evidence="kmsg").evidence == "none"
 
 
+def test_ipmi_can_more_than_it_declares() -> None:
+    """Pins ipmi_watchdog, whose options are 0: its time-out and pretimeout are set all the same, and it disarms."""
+    device = MemoryDevice(options=OPTIONS | WDIOF_PRETIMEOUT, identity="IPMI")
+    device.declared = 0
+    found = ours(device, WatchdogFacts("watchdog", "/dev/watchdog", "IPMI"), 12, "fd")
+    assert (found.ttl_s, found.pretimeout_s, found.evidence, found.close()) == (12, 6, "fd", "disarmed")
+
+
 @pytest.mark.parametrize(
     ("facts", "readable", "pstore", "expected"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from agent.linux import family
 from agent.linux.loop import EpollLoop
 
 _ENDING_MS = 20
+_PATIENCE_S = 0.25  # for all that seem to be ending together: meanwhile nobody else's death is seen
 _DEEPEST = 64  # generations that a sweep follows
 
 
@@ -129,14 +131,18 @@ class Offspring:
         process = self.processes.get(name)
         return process is not None and family.belongs(pid, process.pid, self._marker(name))
 
-    def left_by(self, name: str) -> list[int]:
-        """Give the processes that `name` left to us when their parents ended, oldest first."""
+    def left_by(self, name: str, until_s: float | None = None) -> list[int]:
+        """Give the processes that `name` left to us when their parents ended, oldest first.
+
+        For those that seem to be ending it waits until `until_s` (of the monotonic clock), or for a moment.
+        """
+        until_s = _soon() if until_s is None else until_s
         known = {process.pid for process in self.processes.values()}
         while True:
             entries = {pid: family.environ(pid) for pid in family.children() if pid not in known}
             found = [pid for pid, entry in entries.items() if self._marker(name) in entry]
             # One that ends has no environment any more, and its own children become ours only when it has ended.
-            ending = [pid for pid, entry in entries.items() if not entry and _ends(pid)] if not found else []
+            ending = [pid for pid, entry in entries.items() if not entry and _ends(pid, until_s)] if not found else []
             if not ending:
                 return found
             for pid in ending:
@@ -146,15 +152,17 @@ class Offspring:
         """Kill what `name` left outside of `group` (which is dead), and what is left by that; give their numbers.
 
         `anywhere`: its main process was no child of ours, so what it left is not ours either; and none has replaced it yet.
+        What has not ended in a moment is killed, and not waited for.
         """
-        killed, find = list[int](), self._of if anywhere else self.left_by
+        killed, until_s = list[int](), _soon()
+        find = self._of if anywhere else partial(self.left_by, until_s=until_s)
         for _ in range(_DEEPEST):
             left = [pid for pid in self._outside(find(name), group) if pid not in killed]
             for pid in left:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             killed += left
-            if not [pid for pid in left if _ends(pid)]:
+            if not [pid for pid in left if _ends(pid, until_s)]:
                 break
         return killed
 
@@ -178,7 +186,11 @@ class Offspring:
         return {name: [pid for _started, pid in sorted(rows)] for name, rows in found.items()}
 
 
-def _ends(pid: int) -> bool:
+def _soon() -> float:
+    return time.monotonic() + _PATIENCE_S
+
+
+def _ends(pid: int, until_s: float) -> bool:
     """Wait a moment for the end of a child that seems to be ending; False if it goes on (its environment is empty)."""
     try:
         pidfd = os.pidfd_open(pid)
@@ -187,6 +199,6 @@ def _ends(pid: int) -> bool:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     try:
-        return bool(poll.poll(_ENDING_MS))
+        return bool(poll.poll(min(_ENDING_MS, max(0.0, until_s - time.monotonic()) * 1000)))
     finally:
         os.close(pidfd)

@@ -37,12 +37,15 @@ def _folder(name: str, place: Folder) -> Check:
     return Check("resources", name, "ok", f"{place.path}: {place.free_bytes >> 20} MiB free")
 
 
+_UNTOLD = "adjtimex(2) is refused here, and no systemd-timesyncd tells of the clock"
+
+
 def _clock(facts: Facts) -> Check:
     if facts.wall_s < BUILT_S:
         reason = "the wall clock is before 2026: certificates look not yet valid"
         return Check("resources", "clock", "degraded", reason, _time_service(facts))
     if facts.clock_synchronised is None:
-        return Check("resources", "clock", "unknown", "adjtimex(2) is refused", "timedatectl" if facts.systemd else "date -u")
+        return Check("resources", "clock", "unknown", _UNTOLD, "timedatectl" if facts.systemd else "date -u")
     if not facts.clock_synchronised:
         return Check("resources", "clock", "degraded", "the clock is not synchronised", _time_service(facts))
     return Check("resources", "clock", "ok", "synchronised")

@@ -6,19 +6,17 @@ None, never False: a file that is absent and one that is not ours to read are di
 
 from __future__ import annotations
 
-import ctypes
 import grp
 import os
 import re
 import stat
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config import Paths
-from agent.linux import bccready, btf, procfs, programs, pstore, watchdogfacts
+from agent.linux import bccready, btf, procfs, programs, pstore, timesync, watchdogfacts
 from agent.linux.realtime import ring_sleeps
 from agent.linux.watchdogfacts import WatchdogFacts
 from agent.place import DEFAULT_CONFIG, exposed
@@ -34,8 +32,6 @@ CAPABILITIES = {
 }  # include/uapi/linux/capability.h
 SYSCTLS = ("unprivileged_bpf_disabled", "perf_event_paranoid", "kptr_restrict", "dmesg_restrict")
 _LIBRARIES = ("usr/lib/*-linux-gnu", "usr/lib", "usr/lib64", "lib/*-linux-gnu", "usr/local/lib")
-_STA_UNSYNC = 0x0040  # include/uapi/linux/timex.h
-_TIMEX = 208  # sizeof(struct timex) on 64-bit, `status` at byte 40
 
 _INITIAL_PID = 0xEFFFFFFC  # include/linux/proc_ns.h, PROC_PID_INIT_INO: the inode of the initial PID namespace
 
@@ -154,7 +150,7 @@ def read(paths: Paths | None = None, root: Path = ROOT, config: Path = DEFAULT_C
         broker=there(paths.broker_socket),
         state_dir=folder(paths.state_dir),
         runtime_dir=folder(paths.runtime_dir),
-        clock_synchronised=clock_synchronised(),
+        clock_synchronised=timesync.synchronised(root),
         wall_s=time.time(),
         rtc_s=parse_integer(procfs.read(sysfs / "class/rtc/rtc0/since_epoch")),
         watchdogs=watchdogfacts.read(root),
@@ -287,12 +283,3 @@ def folder(path: Path) -> Folder:
     # A file system without a fixed number of inodes (btrfs) says 0 of 0.
     inodes = space.f_favail if space.f_files else None
     return Folder(str(path), exists=True, writable=writable, free_bytes=space.f_bavail * space.f_frsize, free_inodes=inodes)
-
-
-def clock_synchronised() -> bool | None:
-    """Ask adjtimex(2), which any user may; None where it is refused (a strict seccomp filter)."""
-    block = ctypes.create_string_buffer(_TIMEX)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if ctypes.sizeof(ctypes.c_long) != 8 or int(libc.adjtimex(block)) < 0:
-        return None
-    return not int.from_bytes(block.raw[40:44], sys.byteorder) & _STA_UNSYNC

@@ -76,4 +76,4 @@ def _remarks(row: Data) -> Iterator[str]:
     if row.get("hold_until") is not None:
         yield f"on hold until {when(row['hold_until'])}: {text(row.get('hold_why'))}"
     if row.get("next_in_s") is not None:
-        yield f"{text(row.get('next_rung'))} in {seconds(row['next_in_s'])}, unless it works by then"
+        yield f"{text(row.get('next_rung'))} in {seconds(row['next_in_s'])}, or at its next failure, unless it works by then"

@@ -18,6 +18,10 @@ from tests.keepers import workload
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parent.parent
+HIDDEN = pytest.mark.skipif(
+    ROOT.is_relative_to("/tmp") or ROOT.parts[1:2] in {("home",), ("root",)} or ROOT.is_relative_to("/var/tmp"),
+    reason="this checkout lies where the installed units see nothing (PrivateTmp=, ProtectHome=)",
+)
 BOOT_S = 120.0  # on a busy machine
 ORDER = """
 import socket

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.brokers import wait_for
-from tests.test_keeper_systemd import BOOT_S, ROOT, Machine, _last_words
+from tests.test_keeper_systemd import BOOT_S, HIDDEN, ROOT, Machine, _last_words
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -111,6 +111,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@HIDDEN
 @pytest.mark.skipif(not shutil.which("systemd-nspawn"), reason="systemd-nspawn is not installed")
 def test_a_planned_shutdown_leaves_its_mark_and_a_cut_does_not(folder: Path) -> None:
     """Pins the mark by the real order of a shutdown, that a restart of its unit leaves none, and the cause after each end.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.brokers import wait_for
-from tests.test_keeper_systemd import BOOT_S, ROOT, Machine, _last_words
+from tests.test_keeper_systemd import BOOT_S, HIDDEN, ROOT, Machine, _last_words
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -129,6 +129,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@HIDDEN
 @pytest.mark.skipif(not shutil.which("systemd-nspawn"), reason="systemd-nspawn is not installed")
 def test_units_are_watched_and_restarted(folder: Path) -> None:
     """Pins the whole way, by the units as they are installed.

@@ -163,9 +163,13 @@ def test_a_cpu_budget_is_enforced_by_switching_the_dearest_probe_off(lab_config:
         wait_for(
             lambda: [row for row in found.status()["probes"] if "switched off" in row["reason"]], "a probe switched off", 40
         )
-        events = found.ctl("events", "--limit", "500")[1]["events"]
-        assert any(event.get("detector") == "probe_budget" for event in events)
-        assert any(event.get("action") == "probe_off" and event.get("ok") for event in events)
+
+        def told() -> bool:
+            events = found.ctl("events", "--limit", "500")[1]["events"]
+            known = any(event.get("detector") == "probe_budget" for event in events)
+            return known and any(event.get("action") == "probe_off" and event.get("ok") for event in events)
+
+        wait_for(told, "the finding and the outcome, once they are durable")
 
 
 def test_a_bad_configuration_is_told_whole_and_ends_with_2(tmp_path: Path, lab_config: Callable[..., Path]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests import containers
 from tests.brokers import wait_for
-from tests.test_keeper_systemd import BOOT_S, HIDDEN, ROOT, Machine, _last_words
+from tests.containers import HIDDEN, NSPAWN, ROOT, Machine, booted, unit
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -71,66 +70,30 @@ class Box(Machine):
             return {}
         return next((row for row in listed if row["name"] == name), {})
 
-    def show(self, unit: str, key: str) -> str:
-        """Give one property of a unit."""
-        return self.run("systemctl", "show", unit, "--value", "-p", key)
-
 
 @contextmanager
 def machine(folder: Path) -> Iterator[Box]:
-    """Boot it; skip where this machine cannot run one."""
+    """Boot it with the agent, its broker and three units to watch."""
     config = folder / "agent.toml"
     config.write_text(CONFIG)
-    bound = {config: Path("/etc/gatewarden/agent.toml"), ROOT: ROOT}
-    for name in OURS:
-        text = (ROOT / "deploy/systemd" / name).read_text()
-        (folder / name).write_text(text.replace("/opt/gatewarden/bin/", f"{ROOT}/.venv/bin/"))
-    for name, text in (("plain.service", PLAIN), ("flaky.service", FLAKY), ("behind.service", BEHIND)):
+    texts = {name: unit(name, {"/opt/gatewarden/bin/": f"{ROOT}/.venv/bin/"}) for name in OURS}
+    texts |= {"plain.service": PLAIN, "flaky.service": FLAKY, "behind.service": BEHIND}
+    for name, text in texts.items():
         (folder / name).write_text(text)
-    bound |= {
-        folder / name: Path("/etc/systemd/system") / name
-        for name in (*OURS, "plain.service", "flaky.service", "behind.service")
-    }
-    bound |= {
-        ROOT / f"deploy/{kind}.d/gatewarden.conf": Path(f"/etc/{kind}.d/gatewarden.conf") for kind in ("sysusers", "tmpfiles")
-    }
-    how = ("--quiet", "--volatile=yes", "--directory=/", "--boot", "--register=no", "--keep-unit", "--machine=gw-services")
-    words = (*how, *(f"--bind-ro={ours}:{theirs}" for ours, theirs in bound.items()), "systemd.firstboot=off")
-    log = folder / "boot.log"
-    with log.open("wb") as file:
-        boot = subprocess.Popen(
-            ["systemd-nspawn", *words, "systemd.unit=multi-user.target"], stdin=subprocess.DEVNULL, stdout=file, stderr=file
-        )
-    found = Box(boot)
-    try:
-        up = ("running", "degraded")
-        wait_for(
-            lambda: found.run("systemctl", "is-system-running") in up or boot.poll() is not None,
-            lambda: _last_words(log),
-            BOOT_S,
-        )
-        if boot.poll() is not None:
-            pytest.skip(f"systemd-nspawn boots nothing here: {_last_words(log)}")
-        yield found
-    finally:
-        if found.leader:
-            subprocess.run(["kill", "-KILL", str(found.leader)], check=False)
-        boot.terminate()
-        boot.wait(30)
+    shown = {folder / name: Path("/etc/systemd/system", name) for name in texts}
+    with booted(Box, "gw-services", folder, {config: Path("/etc/gatewarden/agent.toml"), **shown}) as box:
+        yield box
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Give a folder that a container sees under the same name: not below /tmp, which it has of its own."""
-    made = Path("/var/tmp/gatewarden-services-test")
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(mode=0o755)
-    yield made
-    shutil.rmtree(made)
+    """Give a folder of its own."""
+    with containers.folder("gatewarden-services-test") as made:
+        yield made
 
 
 @HIDDEN
-@pytest.mark.skipif(not shutil.which("systemd-nspawn"), reason="systemd-nspawn is not installed")
+@NSPAWN
 def test_units_are_watched_and_restarted(folder: Path) -> None:
     """Pins the whole way, by the units as they are installed.
 

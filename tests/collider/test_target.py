@@ -95,8 +95,8 @@ def test_any_text(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_symbols(line: str) -> None:
-    """Pins that any line of kallsyms is read or left out."""
-    Symbols([line, "ffffffff81000000 T _stext"])
+    """Pins that any line of kallsyms is read or left out, and costs the next one nothing."""
+    assert Symbols([line, "ffffffff81000000 T _stext"]).label(0xFFFFFFFF81000000) == "_stext"
 
 
 def test_hidden_addresses() -> None:

@@ -39,7 +39,9 @@ def test_each_poke_feeds_and_several_at_once_feed_once() -> None:
 
 def test_it_ends_without_having_begun() -> None:
     """Pins that closing is always possible."""
-    FeedThread(lambda: None).close()
+    thread = FeedThread(lambda: None)
+    thread.close()
+    assert thread.priority == "not started"
 
 
 def ordinary(*limits: str) -> list[str]:
